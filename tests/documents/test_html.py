@@ -211,6 +211,29 @@ def test_docbook():
     ]
 
 
+def test_labels_of_links_to_neighbouring_pages_are_left_out():
+    page = (
+        '<div class="header"><p>Next: <a rel="next" href="eel.html">Eel</a>, Previous: '
+        '<a rel="prev" href="index.html">Top</a> &nbsp; [<a rel="contents" href="c.html">Contents'
+        "</a>]</p></div><hr><h1>1 Cod</h1><p>Cod swim in cold seas.</p>"
+        '<p>Eels are in <a rel="next" href="eel.html">the next chapter</a>.</p>'
+    )
+    assert sentences(page) == ["Cod swim in cold seas.", "Eels are in the next chapter."]
+
+
+def test_labels_of_notes_are_no_headings(outline):
+    page = (
+        "<h1>Fish</h1><h3>Cod</h3><p>Cod swim.</p>"
+        '<div class="note" style="margin-left: 0.5in"><h3 class="title">Note</h3>'
+        "<p>Mind the bones.</p></div><p>They eat eels.</p>"
+        '<div class="warning"><p>Eels bite.</p><h3>Eel</h3><p>Eels swim.</p></div>'
+    )
+    assert outline(read(page)) == [
+        ("Cod", ["Cod swim.", "Note", "Mind the bones.", "They eat eels.", "Eels bite."]),
+        ("Eel", ["Eels swim."]),
+    ]
+
+
 def test_a_page_of_links_gives_its_links():
     page = '<title>Index</title><h1>Index</h1><div class="toc"><ul>{}</ul></div>'
     links = "".join(f'<li><a href="{i}">Fish {i}</a></li>' for i in range(40))
@@ -451,3 +474,11 @@ def test_time_is_linear_in_the_pages_that_a_paragraph_crosses():
 
     joined(10)
     assert joined(4000) < 5
+
+
+@pytest.mark.parametrize("piece", ['<a rel="next" href="x">x</a>, ', "<h3>x</h3>y"])
+def test_time_is_linear_in_the_pieces_of_an_element(piece):
+    page = f'<p>Cod swim.</p><div class="note">{piece * 20_000}</div>'
+    start = time.process_time()
+    Document.from_text(page, format="html")
+    assert time.process_time() - start < 10

@@ -75,6 +75,18 @@ End.
         assert document.title == "On Things"
         assert outline(document) == [("One", ["a."]), ("Two", ["b."])]
 
+    @pytest.mark.parametrize("start", ["---\n# Cod\n---\n", "---\n\nCod is a fish.\n\n---\n"])
+    def test_text_below_a_rule_is_no_front_matter(self, start):
+        document = Document.from_text(f"{start}\nIt swims.\n", format="markdown")
+        *first, last = (one.text for one in document.sentences())
+        assert document.title == "Cod" or first == ["Cod is a fish."]
+        assert last == "It swims."
+
+    @pytest.mark.parametrize("front", ["", "\n", "# All fields\n\ntitle: Cod\n", "tags:\n- fish\n"])
+    def test_front_matter_is_no_text(self, front):
+        document = Document.from_text(f"---\n{front}---\nIt swims.\n", format="markdown")
+        assert [one.text for one in document.sentences()] == ["It swims."]
+
     def test_a_first_heading_among_equals_is_not_the_title(self, tmp_path, outline):
         path = tmp_path / "notes.md"
         path.write_text("# One\n\na.\n\n# Two\n\nb.")

@@ -448,6 +448,19 @@ def test_a_wrapped_line_that_begins_like_an_item_is_prose(text):
     assert [kind for kind, _ in paragraphs(text)] == ["prose"]
 
 
+def test_items_of_which_only_the_first_line_is_indented():
+    first = "  1. You may copy the work (or a part\nof it) in any form. Tell us."
+    second = "  2. You are not required to sign.\nAccept the terms by copying."
+    third = "  3. Made the work free for all\nOther changes of this version:"
+    assert paragraphs(f"{first}\n\n{second}\n\n{third}") == [
+        ("item", ["1. You may copy the work (or a part of it) in any form.", "Tell us."]),
+        ("item", ["2. You are not required to sign."]),
+        ("prose", ["Accept the terms by copying."]),
+        ("item", ["3. Made the work free for all"]),
+        ("prose", ["Other changes of this version:"]),
+    ]
+
+
 def test_the_title_of_an_item_is_apart():
     text = (
         "   1. Free Redistribution\n      The license may not restrict any party from selling it\n"
@@ -575,6 +588,22 @@ def test_logs_are_cut_by_line():
     assert [one.text for one in document.sentences()] == lines
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [f"2024-05-0{day}  Ann Lee  <ann@example.org>" for day in (3, 2, 1)],
+        [f"cod (1.{minor}-1) unstable; urgency=medium" for minor in (3, 2, 1)],
+    ],
+)
+def test_entries_of_change_logs_are_headings(entries, outline):
+    text = "\n\n".join(f"{entry}\n\n  * eel.c: Fix the eel." for entry in entries)
+    document = Document.from_text(text)
+    assert document.title == ""
+    assert outline(document) == [
+        (" ".join(one.split()), ["* eel.c: Fix the eel."]) for one in entries
+    ]
+
+
 def test_records_are_cut_by_line():
     lines = ["Name: Ann Lee", "Address: 3 Long Street, Edinburgh", "Phone: 123", "Pets: a dog"]
     assert [sentences for _, sentences in paragraphs("\n".join(lines))] == [
@@ -636,6 +665,19 @@ def test_text_without_blank_lines(titles, expected):
     )
     for sentence in document.sentences():
         assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
+
+
+def test_a_long_list_does_not_make_text_above_it_lines():
+    item = (
+        "    {0}. Fish of kind {0}\n       They swim in the sea and eat what they find\n"
+        "       there, and nobody counts how many of\n       them are left in any year.\n"
+    )
+    items = "".join(item.format(number) for number in range(1, 13))
+    text = f"   Cod, eels and other fish of the sea have\n   made a contract.\n\n{items}"
+    assert paragraphs(text)[:2] == [
+        ("prose", ["Cod, eels and other fish of the sea have made a contract."]),
+        ("item", ["1. Fish of kind 1"]),
+    ]
 
 
 def test_wrapped_titles_of_text_without_blank_lines():

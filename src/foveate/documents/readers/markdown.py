@@ -35,8 +35,9 @@ from foveate.documents.readers.html import read_fragment
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 
-_FRONT_MATTER = re.compile(
-    r"(?:---[ \t]*\r?\n(?:.*?\n)?(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?\n\+\+\+)[ \t]*(?:\r?\n|\Z)",
+_FRONT_MATTER = re.compile(  # that of YAML begins with a field: a rule may begin a text, too
+    r"(?:---[ \t]*\r?\n(?=\s*(?:---|\.\.\.)|(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*[^\s#:][^:\n]*:\s)"
+    r"(?:.*?\n)?(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?\n\+\+\+)[ \t]*(?:\r?\n|\Z)",
     re.DOTALL,
 )
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S.*?)\s*$", re.MULTILINE)

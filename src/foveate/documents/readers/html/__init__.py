@@ -43,6 +43,7 @@ _KINDS_BY_ROLE: dict[str, Kind] = {
     "doc-bibliography": "reference",
     "doc-biblioentry": "reference",
 }
+_ADMONITIONS = name_set("admonition attention caution danger hint important note tip warning")
 _NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
@@ -221,7 +222,7 @@ class _Walk:
 
     def inner_context(self, element: Element) -> _Context:
         tag, context = element.tag, self.context
-        if tag in _HEADINGS:
+        if tag in _HEADINGS and not _labels_admonition(element):
             return replace(context, heading=_HEADINGS[tag])
         kind = context.kind
         roles = f"{element.attributes.get('role', '')} {element.attributes.get('epub:type', '')}"
@@ -336,6 +337,18 @@ class _Walk:
             num_head_rows += 1
         cells = [[_cell(cell, self.left_out) for cell in row] for row in rows]
         self.blocks += table_blocks(cells, num_head_rows)
+
+
+def _labels_admonition(heading: Element) -> bool:
+    """Return whether a heading labels a note or a warning: the section goes on after the box."""
+    box = heading.parent
+    return (
+        heading.tag not in ("h1", "h2")
+        and box is not None
+        and box.tag in ("div", "aside")
+        and not _ADMONITIONS.isdisjoint(box.attributes.get("class", "").split())
+        and next((one for one in box.children[:2] if isinstance(one, Element)), None) is heading
+    )
 
 
 def _is_bold(element: Element) -> bool:

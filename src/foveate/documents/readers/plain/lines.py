@@ -30,6 +30,7 @@ _END = ".;,!?。；，！？"
 _ENDS_LINE = ".;!?。；！？:{}()=|"  # a line of code or the last one of a paragraph
 _DIGITS = re.compile(r"\d+")
 _MIN_LONG = 40  # characters of a line that is likely text rather than a heading
+_MIN_FULL = 60  # columns of a line that likely goes on with a capital below
 _MIN_WRAPPED, _MAX_WRAPPED = 30, 130  # columns of lines that were wrapped
 _MAX_EDGE = 2  # lines of a running head or foot
 _MIN_PAGES = 3  # on which a running head recurs
@@ -311,13 +312,17 @@ def _lists_apart(text: str, lines: list[Line], shown: list[str]) -> Iterator[Chu
         yield Chunk([lines], "\n".join(shown))
         return
     runs: list[tuple[bool, list[list[Line]]]] = []
+    width = usual_width(shown)
     marker = 0  # indentation of the marker of the current item
-    for line, starts_item in zip(lines, is_marked, strict=True):
+    for n, (line, starts_item) in enumerate(zip(lines, is_marked, strict=True)):
         in_list, parts = runs[-1] if runs else (False, [])
         if starts_item:
             if not in_list:
                 runs.append((True, []))
             runs[-1][1].append([line])
+            marker = line.indent
+        elif in_list and _is_indented_first(parts, line, shown[n - 1], shown[n], width):
+            parts[-1].append(line)
             marker = line.indent
         elif in_list and (
             line.indent < marker or (line.indent == marker and _hangs(parts[-1], marker))
@@ -335,6 +340,20 @@ def _lists_apart(text: str, lines: list[Line], shown: list[str]) -> Iterator[Chu
 def _hangs(item: list[Line], marker: int) -> bool:
     """Return whether the second line of an item is indented further than its marker."""
     return len(item) > 1 and item[1].indent > marker
+
+
+def _is_indented_first(
+    items: list[list[Line]], line: Line, above: str, shown: str, width: int
+) -> bool:
+    """Return whether only the first line of an item is indented, and it runs on at the margin."""
+    outdent = items[-1][0].indent - line.indent
+    return (
+        len(items[-1]) == 1
+        and all(line.indent < item[0].indent for item in items)
+        and above[-1] not in _ENDS_LINE
+        and (shown[0].islower() or columns(above) >= _MIN_FULL)
+        and not breaks_on_purpose(above, shown, int(0.9 * width) - outdent)
+    )
 
 
 def _markers(lines: list[Line], shown: list[str]) -> list[bool]:
