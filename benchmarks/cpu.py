@@ -1,7 +1,6 @@
 """Vectors of sentences on a CPU: the default model beside MiniLM in every runtime it is served in.
 
     python benchmarks/cpu.py --minilm MINILM
-    python benchmarks/cpu.py --minilm MINILM --dtypes float32 int8 --result cpu-avx2.json
     python benchmarks/cpu.py --docs    # write the saved results into the page
 
 The sentences and titles are those of a Python Enhancement Proposal and of a paper of ScisummNet
@@ -59,7 +58,7 @@ from structured_documents import papers
 from timing import resident
 
 PAGE = report.ROOT / "docs" / "numbers" / "cpu.md"
-RESULT, AVX2 = "cpu.json", "cpu-avx2.json"
+RESULT = "cpu.json"
 SYSTEMS = (
     ("foveate", "float32"),
     ("foveate", "bfloat16"),
@@ -92,30 +91,23 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     parser.add_argument("--systems", nargs="+", help="such as foveate and OpenVINO; all if none")
-    parser.add_argument("--dtypes", nargs="+", choices=LEVELS, default=list(LEVELS))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
-    parser.add_argument("--result", default=RESULT, help="name of the file of results")
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
-        saved = {name: tables(report.load(options.output / name)) for name in (RESULT, AVX2)}
-        avx2 = {f"{name}, AVX2": table for name, table in saved[AVX2].items()}
-        report.write_tables(PAGE, saved[RESULT] | avx2)
+        saved = report.load(options.output / RESULT)
+        report.write_tables(PAGE, tables(saved))
         return
     torch.set_num_threads(options.threads)
     options.minilm = options.minilm or minilm_path()
     if options.worker:
         work(options)
         return
-    chosen = [
-        (system, dtype)
-        for system, dtype in SYSTEMS
-        if dtype in options.dtypes and (not options.systems or system in options.systems)
-    ]
+    chosen = [one for one in SYSTEMS if not options.systems or one[0] in options.systems]
     present = [one for one in chosen if all(map(find_spec, NEEDS.get(one[0], ())))]
     if ("OpenVINO", "int8") in present and not find_spec("nncf"):
         present.remove(("OpenVINO", "int8"))
@@ -130,13 +122,13 @@ def main() -> None:
                 "sentences": len(texts),
                 "tokens": tokens,
             },
-            "floors": floors(options.dtypes),
+            "floors": floors(),
             "rows": measure(present, Path(name), options),
         }
     for table in tables(results).values():
         print(f"\n{table}")
     report.save(
-        options.output / options.result,
+        options.output / RESULT,
         results,
         "transformers",
         "tokenizers",
@@ -538,14 +530,14 @@ def timed(encode: Encode, texts: list[str]) -> dict[str, float]:
 # Floors
 
 
-def floors(dtypes: list[str]) -> dict[str, dict[str, float]]:
+def floors() -> dict[str, dict[str, float]]:
     """Measure how fast the matrix products of the layers are by themselves, by dtype."""
     config = json.loads((default_model_path() / "config.json").read_text())
     size, inner = config["hidden_size"], config["intermediate_size"]
     shapes = ((size, 3 * size), (size, size), (size, inner), (inner, size))
-    seconds = dict.fromkeys(dtypes, 0.0)
+    seconds = dict.fromkeys(LEVELS, 0.0)
     with torch.inference_mode():
-        for dtype, (k, n) in product(dtypes, shapes):
+        for dtype, (k, n) in product(LEVELS, shapes):
             seconds[dtype] += least_seconds(product_of(dtype, k, n))
     flops = 2 * sum(k * n for k, n in shapes)
     return {
