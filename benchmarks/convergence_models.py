@@ -1,5 +1,6 @@
 """The models of `convergence.py`, and the form in which each reads a piece: HDT, twins and HAT."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from document_nodes import TOKEN, Nodes, parents, pieces, pseudo_sections
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
-from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions, Rotation
+from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions, Rotation, sinusoids
 from foveate.ops.rotary import rotary_angles, rotate
 from foveate.ops.tree_attention import Tree
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
@@ -165,22 +166,19 @@ class Sinusoids(nn.Module):
     def __init__(self, d_model: int, length: int) -> None:
         super().__init__()
         self.scale_factor = nn.Parameter(torch.full((1,), d_model**-0.5))
-        angles = torch.arange(length)[:, None] * 10_000.0 ** -(
-            torch.arange(0, d_model, 2) / d_model
-        )
-        table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+        table = sinusoids(length, d_model, torch.device("cpu"), torch.float32)
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, embeddings: Tensor, batch: int) -> Tensor:
         """Add the positions to the embeddings `(sequences * length, d_model)`."""
-        sequences = embeddings.unflatten(0, (-1, len(self.table)))
+        sequences = embeddings.unflatten(0, (batch, -1))
         return (sequences + self.scale_factor * self.table).flatten(0, 1)
 
 
 class SequenceAttention(nn.Module):
     """HDT's attention weights, on sequences of equal length."""
 
-    def __init__(self, attention: nn.Module, attend: "Dense") -> None:
+    def __init__(self, attention: nn.Module, attend: Callable) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(attention, name) for name in "qkvo")
         self.num_heads, self.attend = attention.num_heads, attend
@@ -193,46 +191,30 @@ class SequenceAttention(nn.Module):
         )
         if rotation is not None:
             q, k = rotate(q, k, *rotation)
-        return self.o(self.attend(q, k, v).flatten(1))
-
-
-class Dense:
-    """Attention within sequences of equal length."""
-
-    def __init__(self, length: int) -> None:
-        self.length = length
-
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend to all tokens."""
-        return dense(*(x.unflatten(0, (-1, self.length)) for x in (q, k, v))).flatten(0, 1)
-
-
-class Longformer(Dense):
-    """Windows of 256 to each side, and one global token."""
-
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend to near tokens and the first; the first to all."""
-        first_q, first_k, first_v = (x[:: self.length] for x in (q, k, v))
-        batch = len(first_q)
-        is_global = torch.arange(len(q), device=q.device) % self.length == 0
-        local = window_attention(
-            q,
-            k,
-            v,
-            (256, 256),
-            global_keys_values=GlobalKeysValues(first_k, first_v, [1] * batch),
-            masked_keys=is_global,
-            lengths=[self.length] * batch,
-        )
-        keys_values = (x.unflatten(0, (batch, self.length)) for x in (k, v))
-        first = dense(first_q[:, None], *keys_values)
-        local = local.unflatten(0, (batch, self.length))
-        return torch.cat([first, local[:, 1:]], dim=1).flatten(0, 1)
+        q, k, v = (x.unflatten(0, (batch, -1)) for x in (q, k, v))
+        return self.o(self.attend(q, k, v).flatten(2).flatten(0, 1))
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attend to all tokens of sequences `(batch, length, heads, head_dim)`."""
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+
+
+def longformer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attend to 256 tokens to each side and to the first, which attends to all."""
+    batch, length = q.shape[:2]
+    is_global = torch.zeros(batch, length, dtype=torch.bool, device=q.device)
+    is_global[:, 0] = True
+    local = window_attention(
+        *(x.flatten(0, 1) for x in (q, k, v)),
+        (256, 256),
+        global_keys_values=GlobalKeysValues(k[:, 0], v[:, 0], [1] * batch),
+        masked_keys=is_global.flatten(),
+        lengths=[length] * batch,
+    )
+    first = dense(q[:, :1], k, v)
+    return torch.cat([first, local.unflatten(0, (batch, length))[:, 1:]], dim=1)
 
 
 class MaskedLM(nn.Module):
@@ -253,7 +235,7 @@ class MaskedLM(nn.Module):
             self.encoder.rotary_positions = SequencePositions(config, length)
         else:
             self.encoder.embed_positions = Sinusoids(config.d_model, length)
-        attend = {"dense": Dense, "Longformer": Longformer}[architecture](length)
+        attend = {"dense": dense, "Longformer": longformer}[architecture]
         for block in self.encoder.block:
             layer = block.layer[0]
             layer.SelfAttention = SequenceAttention(layer.SelfAttention, attend)

@@ -59,7 +59,7 @@ class HierarchicalPositions(nn.Module):
         """
         scale = self.scale_factor
         size = 1 << max(_FEWEST_INDICES - 1, tree.largest_family).bit_length()
-        table = _sinusoids(size, self.d_model, scale.device, scale.dtype)
+        table = sinusoids(size, self.d_model, scale.device, scale.dtype)
         return tree_positions(tree, table, levels=self.levels)
 
 
@@ -68,7 +68,7 @@ _FEWEST_INDICES = 1024
 
 
 @cached_for_graphs(maxsize=64)
-def _sinusoids(size: int, d_model: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+def sinusoids(size: int, d_model: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Compute the sinusoids of the indices below `size`: sin on even channels, cos on odd ones."""
     with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
         index = torch.arange(size, dtype=torch.float64)
