@@ -305,7 +305,12 @@ def run(seed: int, options: argparse.Namespace) -> None:
     papers = Documents(options.data / "anchors-papers.xz")
     objectives = Objectives(options, data, seed)
     torch.manual_seed(seed)
-    model = SmallEncoder(data.vocabulary, options.layers, options.width).to(device)
+    model = SmallEncoder(
+        data.vocabulary,
+        options.layers,
+        options.width,
+        position_embedding_type="hierarchical",  # as published
+    ).to(device)
     folder = options.state / f"seed_{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     save_ranks(folder, UNTRAINED, model, papers, options)

@@ -211,7 +211,16 @@ class PaddedAttention(nn.Module):
 
 
 class SmallEncoder(nn.Module):
-    """HDT or its dense twin, with the head that predicts masked words."""
+    """HDT or its dense twin, with the head that predicts masked words.
+
+    Args:
+        vocabulary: Number of tokens.
+        layers: Number of layers.
+        width: Number of channels, of which each head has 64.
+        position_embedding_type: As in `HDTConfig`; the twin knows rotary positions only.
+        dense: Whether to build the twin.
+        marks_sections: Whether the twin reads the anchors of sections.
+    """
 
     def __init__(
         self,
@@ -219,6 +228,7 @@ class SmallEncoder(nn.Module):
         layers: int,
         width: int,
         *,
+        position_embedding_type: str = "rotary",
         dense: bool = False,
         marks_sections: bool = False,
     ) -> None:
@@ -231,7 +241,7 @@ class SmallEncoder(nn.Module):
             num_layers=layers,
             num_heads=width // 64,
             dropout_rate=0.0,
-            position_embedding_type="rotary" if dense else "hierarchical",
+            position_embedding_type=position_embedding_type,
         )
         hdt = HDTForMaskedLM(config)
         self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions

@@ -146,12 +146,13 @@ def main() -> None:
     rate = matmul_rate(options.device)
     print(f"matrix products: {rate / 1e12:.2f} TFLOP/s")
     target = options.output or report.RESULTS / f"window_attention-{options.device}.json"
+    wanted = [(kind, n) for n in options.lengths for kind in options.kinds]
     runs = []
-    for kind in options.kinds:
-        for n in options.lengths:
-            runs.append(measure(kind, n, rate, options.device))
-            show(runs[-1])
-            report.save(target, {"matmul_rate": rate, "runs": runs}, "triton")
+    for number, (kind, n) in enumerate(wanted, 1):
+        runs.append(measure(kind, n, rate, options.device))
+        show(runs[-1])
+        missing = [f"{kind}, {n:,} tokens" for kind, n in wanted[number:]]
+        report.save(target, {"matmul_rate": rate, "runs": runs}, "triton", missing=missing)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def test_cuts_are_whole_sentences_of_one_section() -> None:
 
 def test_contrast_asks_for_what_is_its_own() -> None:
     torch.manual_seed(0)
-    model = SmallEncoder(200, layers=1, width=64)
+    model = SmallEncoder(200, layers=1, width=64, position_embedding_type="hierarchical")
     documents = [a_document([6, 8], first=start) for start in (10, 80)]
     optimizer = torch.optim.Adam(
         [p for n, p in model.named_parameters() if "predictions" not in n], lr=3e-3
