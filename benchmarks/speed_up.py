@@ -40,6 +40,7 @@ ON_PAGE = {
     "": "speed_up-cuda.json",
     "65,536 tokens, ": "speed_up-65536.json",
     "compiled, ": "speed_up-compiled.json",
+    "H100, ": "speed_up-h100-16384.json",
 }
 """The results on the page, by what the names of their tables begin with."""
 T5 = {
