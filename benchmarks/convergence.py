@@ -126,6 +126,12 @@ def main() -> None:
         best = {name: best_rate(name, tried) for name in options.models}
         run_all(with_seeds(best, range(options.seeds)), [], best, options)
     else:
+        for name in options.models:
+            if source_of_rate(name) not in options.models:
+                parser.error(
+                    f"{name} takes the learning rate of {source_of_rate(name)}: add that to "
+                    "--models, or give --rates-of"
+                )
         rates = [
             (name, rate, 0)
             for name in options.models
@@ -176,9 +182,14 @@ def run_name(job: Job) -> str:
     return f"{name} rate {rate:g} seed {seed}"
 
 
+def source_of_rate(name: str) -> str:
+    """Return the model whose best rate a model takes: made-up sections take that of true ones."""
+    return name.replace("pseudo-", "true ")
+
+
 def best_rate(name: str, tried: Sequence[dict[str, Any]]) -> float:
     """Return the rate of the run of a model that ended lowest, of the finished ones if any is."""
-    name = name.replace("pseudo-", "true ")
+    name = source_of_rate(name)
     runs_of = [run for run in tried if run["model"] == name and run["curve"]]
     runs_of = [run for run in runs_of if run.get("finished")] or runs_of
     losses = {run["rate"]: run["curve"][-1]["loss"] for run in runs_of}
