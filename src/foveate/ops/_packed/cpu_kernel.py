@@ -1,10 +1,12 @@
 """The kernel that `scaled_dot_product_attention` runs on a CPU, with the log-sum-exps.
 
-It is private to torch, which may rename it: without it, callers compute the same by other means.
+It is private to torch, which may rename it: without it, the same is computed by other means.
 """
 
 import torch
 from torch import Tensor
+
+from .precision import widened
 
 _kernel = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
 
@@ -35,3 +37,17 @@ def attend_on_cpu(
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     out, lse = _kernel(q, k, v, attn_mask=mask, scale=scale)
     return out, lse
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Do what `attend_on_cpu` does, on any device and without the kernel, too."""
+    if has_cpu_kernel(q):
+        return attend_on_cpu(q, k, v, mask, scale)
+    scores = (widened(q) * scale) @ widened(k).mT
+    if mask is not None:
+        scores += mask
+    lse = scores.logsumexp(-1, keepdim=True)
+    weights = scores.sub_(lse.clamp(min=torch.finfo(lse.dtype).min)).exp_()
+    return (weights @ widened(v)).to(q.dtype), lse[..., 0]

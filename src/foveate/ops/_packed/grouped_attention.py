@@ -1,9 +1,9 @@
 """Softmax attention within groups in plain PyTorch: any device, linear memory, differentiable.
 
-A group is g sets of m queries, each with its own n keys, so that nothing is padded. Its
-scores are computed one tile at a time: as many heads and queries as fit, but always all n keys. The
-softmax of a tile is therefore complete, and the backward pass recomputes the same tiles from
-nothing but the inputs of the forward pass.
+A group is g sets of m queries, each with its own n keys, so that nothing is padded. It is attended
+one tile at a time: as many heads and queries as fit, but always all n keys. The softmax of a tile
+is therefore complete. On a CPU, a tile is one fused kernel, and a whole group if its biases are a
+view that takes no memory. The backward pass recomputes the scores.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from foveate.ops._packed.cpu_kernel import attend, has_cpu_kernel
+from foveate.ops._packed.precision import accumulation_dtype, widened, zero_gradient
 from foveate.ops.differentiation import once_differentiable, refuse_transforms
 
 TILE = 1 << 18
@@ -51,7 +53,6 @@ def grouped_attention(
     bias: Tensor | None,
     key_bias: Tensor | None,
     groups: Iterable[Group],
-    causal: bool,
     scale: float,
 ) -> Tensor:
     """Attend within each group; zero where a query sees no key.
@@ -60,32 +61,22 @@ def grouped_attention(
         q: Queries `(tokens, heads, head_dim)`.
         k: Keys `(key_tokens, heads, head_dim)`.
         v: Values, shaped like the keys.
-        bias: Bias by distance `(heads, 2·reach + 1)`, see `buckets.bias_by_distance`.
+        bias: Bias by distance `(heads, 2·reach + 1)`, see `buckets.bias_by_distance`; -inf hides
+            keys at a distance.
         key_bias: Added to all scores of a key, `(key_tokens,)`.
         groups: An iterable that yields the same groups each time; every query is in exactly one.
-        causal: Whether keys at positions after the query's are hidden from it.
         scale: Factor on the products of queries and keys.
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`; sums are computed in float32 at least.
     """
     refuse_transforms()
-    out: Tensor = _GroupedAttention.apply(q, k, v, bias, key_bias, groups, causal, scale)
+    out: Tensor = _GroupedAttention.apply(q, k, v, bias, key_bias, groups, scale)
     return out
 
 
-def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype in which to compute with tensors of a dtype: float32 or wider."""
-    return torch.promote_types(dtype, torch.float32)
-
-
-def zero_gradient(x: Tensor) -> Tensor:
-    """Return zeros in which the gradient of x is accumulated."""
-    return torch.zeros(x.shape, dtype=accumulation_dtype(x.dtype), device=x.device)
-
-
 class _GroupedAttention(torch.autograd.Function):
-    """With s = scale·q·k + biases and p = softmax(s): o = p·v, ds = p ∘ (do·v - Σ p ∘ do·v)."""
+    """With s = scale·q·k + biases and p = exp(s - lse): o = p·v, ds = p ∘ (do·v - Σ do ∘ o)."""
 
     @staticmethod
     def forward(
@@ -96,37 +87,51 @@ class _GroupedAttention(torch.autograd.Function):
         bias: Tensor | None,
         key_bias: Tensor | None,
         groups: Iterable[Group],
-        causal: bool,
         scale: float,
     ) -> Tensor:
-        ctx.save_for_backward(q, k, v, bias, key_bias)
-        ctx.groups, ctx.causal, ctx.scale = groups, causal, scale
         out = torch.empty_like(q)
+        lse = q.new_empty((*q.shape[:2], 1), dtype=accumulation_dtype(q.dtype))
         for group in groups:
-            queries, keys = _gather(q, group.queries).mul_(scale), _gather(k, group.keys)
-            values, outs = _gather(v, group.keys), torch.empty_like(queries)
-            for tile in _tiles(group, q.shape[1], bias, key_bias, causal):
-                p = tile.softmax(queries[tile.queries] @ keys[tile.heads].mT)
-                outs[tile.queries] = p @ values[tile.heads]
-            out.index_copy_(0, group.queries.flatten(), _tokens_first(outs).to(q.dtype))
+            queries = _gather(q, group.queries)
+            keys, values = _gather(k, group.keys), _gather(v, group.keys)
+            outs, lses = torch.empty_like(queries), torch.empty_like(queries[..., :1])
+            needs_no_memory = bias is None or (group.diagonal and key_bias is None)
+            is_one_call = has_cpu_kernel(q) and needs_no_memory
+            max_scores = lses.numel() * keys.shape[2] if is_one_call else TILE
+            for tile in _tiles(group, max_scores, lse.dtype, q.shape[1], bias, key_bias):
+                inputs = queries[tile.queries], keys[tile.heads], values[tile.heads]
+                attended, tile_lse = tile.attend(*inputs, scale)
+                outs[tile.queries], lses[tile.queries] = attended, tile_lse[..., None]
+            tokens = group.queries.flatten()
+            out.index_copy_(0, tokens, _tokens_first(outs).to(q.dtype))
+            lse.index_copy_(0, tokens, _tokens_first(lses))
+        # If a query sees no key, -inf minus the least number is still -inf, and its weights are 0.
+        lse.clamp_(min=torch.finfo(lse.dtype).min)
+        ctx.save_for_backward(q, k, v, bias, key_bias, out, lse)
+        ctx.groups, ctx.scale = groups, scale
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, bias, key_bias = ctx.saved_tensors
+        q, k, v, bias, key_bias, out, lse = ctx.saved_tensors
+        delta = (widened(grad) * out).sum(-1, keepdim=True)
         dq, dk, dv = zero_gradient(q), zero_gradient(k), zero_gradient(v)
         d_bias = None if bias is None else zero_gradient(bias)
         d_key_bias = None if key_bias is None else zero_gradient(key_bias)
         for group in ctx.groups:
-            queries, keys = _gather(q, group.queries).mul_(ctx.scale), _gather(k, group.keys)
-            values, d_outs = _gather(v, group.keys), _gather(grad, group.queries)
+            queries, d_outs, lses, deltas = (
+                _gather(x, group.queries) for x in (q, grad, lse, delta)
+            )
+            keys, values = _gather(k, group.keys), _gather(v, group.keys)
+            queries.mul_(ctx.scale)
             d_queries, d_keys, d_values = map(torch.zeros_like, (queries, keys, values))
-            for tile in _tiles(group, q.shape[1], bias, key_bias, ctx.causal):
-                p = tile.softmax(queries[tile.queries] @ keys[tile.heads].mT)
+            for tile in _tiles(group, TILE, lse.dtype, q.shape[1], bias, key_bias):
+                scores = queries[tile.queries] @ keys[tile.heads].mT
+                p = tile.add_mask(scores).sub_(lses[tile.queries]).exp_()
                 d_values[tile.heads] += p.mT @ d_outs[tile.queries]
                 ds = d_outs[tile.queries] @ values[tile.heads].mT
-                ds = ds.sub_((p * ds).sum(-1, keepdim=True)).mul_(p)
+                ds.sub_(deltas[tile.queries]).mul_(p)
                 d_queries[tile.queries] = ds @ keys[tile.heads]
                 d_keys[tile.heads] += ds.mT @ queries[tile.queries]
                 if d_bias is not None and tile.bias is not None:
@@ -143,7 +148,7 @@ class _GroupedAttention(torch.autograd.Function):
                 (dq, dk, dv, d_bias, d_key_bias), (q, k, v, bias, key_bias), strict=True
             )
         )
-        return (*gradients, None, None, None)
+        return (*gradients, None, None)
 
 
 class _TileBias(Protocol):
@@ -164,28 +169,32 @@ class _Tile(NamedTuple):
         queries: The tile's part of `(heads, g, m, ...)`.
         bias: The bias of its pairs.
         key_bias: `(g, 1, n)`.
-        hidden: Pairs that do not see each other, `(g, m, n)`.
     """
 
     heads: slice
     queries: tuple[slice, slice, slice]
     bias: _TileBias | None
     key_bias: Tensor | None
-    hidden: Tensor | None
 
-    def softmax(self, scores: Tensor) -> Tensor:
-        """Turn products of queries and keys into attention weights, in place."""
+    def attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float
+    ) -> tuple[Tensor, Tensor]:
+        """Attend from `(heads, g, m, head_dim)`: the output, and log-sum-exps `(heads, g, m)`."""
+        mask = None if self.bias is None else self.bias.pair_biases().transpose(0, 1)
+        if self.key_bias is not None:
+            key_bias = self.key_bias[:, None]
+            mask = key_bias if mask is None else mask + key_bias
+        q, k, v = (x.transpose(0, 1) for x in (queries, keys, values))
+        out, lse = attend(q, k, v, mask, scale)
+        return out.transpose(0, 1), lse.transpose(0, 1)
+
+    def add_mask(self, scores: Tensor) -> Tensor:
+        """Add the biases to products of queries and keys, in place."""
         if self.bias is not None:
             scores += self.bias.pair_biases()
         if self.key_bias is not None:
             scores += self.key_bias
-        if self.hidden is not None:
-            scores.masked_fill_(self.hidden, -torch.inf)
-        # If a query sees no key, -inf minus the least number is still -inf, and its weights are 0.
-        # Otherwise the highest score adds 1 to the sum.
-        highest = scores.amax(-1, keepdim=True).clamp_(min=torch.finfo(scores.dtype).min)
-        weights = scores.sub_(highest).exp_()
-        return weights.div_(weights.sum(-1, keepdim=True).clamp_(min=1))
+        return scores
 
 
 class _PairBias(NamedTuple):
@@ -234,13 +243,19 @@ class _DiagonalBias(NamedTuple):
 
 
 def _tiles(
-    group: Group, num_heads: int, bias: Tensor | None, key_bias: Tensor | None, causal: bool
+    group: Group,
+    max_scores: int,
+    dtype: torch.dtype,
+    num_heads: int,
+    bias: Tensor | None,
+    key_bias: Tensor | None,
 ) -> Iterator[_Tile]:
+    """Cut a group into tiles of at most so many scores, with biases in the dtype of these."""
     (g, m), n = group.queries.shape, group.keys.shape[1]
-    group_key_bias = None if key_bias is None else key_bias[group.keys][:, None]
-    for queries in _slices(m, TILE // (g * n)):
+    bias = None if bias is None else bias.to(dtype)
+    group_key_bias = None if key_bias is None else key_bias[group.keys][:, None].to(dtype)
+    for queries in _slices(m, max_scores // (g * n)):
         num_queries, q_positions = queries.stop - queries.start, group.q_positions[:, queries]
-        hidden = group.k_positions[:, None] > q_positions[..., None] if causal else None
         pair_bias: _PairBias | _DiagonalBias | None = None
         if bias is not None and group.diagonal:
             first = group.k_positions[:, :1] - q_positions[:, :1]
@@ -249,11 +264,11 @@ def _tiles(
         elif bias is not None:
             distance = group.k_positions[:, None] - q_positions[..., None]
             pair_bias = _PairBias(bias, _bias_index(distance, bias))
-        for heads in _slices(num_heads, TILE // (g * num_queries * n)):
+        for heads in _slices(num_heads, max_scores // (g * num_queries * n)):
             tile_bias = (
                 None if pair_bias is None else pair_bias._replace(bias=pair_bias.bias[heads])
             )
-            yield _Tile(heads, (heads, slice(None), queries), tile_bias, group_key_bias, hidden)
+            yield _Tile(heads, (heads, slice(None), queries), tile_bias, group_key_bias)
 
 
 def _bias_index(distance: Tensor, bias: Tensor) -> Tensor:
@@ -276,8 +291,7 @@ def _slices(length: int, max_size: int) -> Iterator[slice]:
 
 def _gather(x: Tensor, tokens: Tensor) -> Tensor:
     """Gather tokens `(g, m)` of x `(n, heads, head_dim)` to `(heads, g, m, head_dim)`, widened."""
-    gathered: Tensor = x.index_select(0, tokens.flatten()).to(accumulation_dtype(x.dtype))
-    gathered = gathered.unflatten(0, tokens.shape)
+    gathered: Tensor = widened(x.index_select(0, tokens.flatten())).unflatten(0, tokens.shape)
     return gathered.permute(2, 0, 1, 3)
 
 

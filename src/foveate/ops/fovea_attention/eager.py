@@ -44,7 +44,7 @@ def fovea_attention(
         )
         for x in (k, v)
     )
-    return grouped_attention(q, keys, values, bias, None, groups, False, scale)
+    return grouped_attention(q, keys, values, bias, None, groups, scale)
 
 
 class _Block(NamedTuple):

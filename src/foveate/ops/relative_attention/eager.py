@@ -30,8 +30,16 @@ def relative_attention(
     """Compute softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=not causal)
+    if causal:
+        bias = _hide_later_keys(q.new_zeros(q.shape[1], 3) if bias is None else bias)
     groups = _SequenceGroups(q_lengths, k_lengths, q_positions, k_positions, q.device)
-    return grouped_attention(q, k, v, bias, key_bias, groups, causal, scale)
+    return grouped_attention(q, k, v, bias, key_bias, groups, scale)
+
+
+def _hide_later_keys(bias: Tensor) -> Tensor:
+    """Set a bias by distance `(heads, 2·reach + 1)` to -inf where the key is after the query."""
+    distance = torch.arange(bias.shape[1], device=bias.device) - bias.shape[1] // 2
+    return bias.masked_fill(distance > 0, -torch.inf)
 
 
 class _SequenceGroups:

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from foveate.ops._packed.buckets import bias_by_distance
-from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
-from foveate.ops._packed.grouped_attention import accumulation_dtype, zero_gradient
+from foveate.ops._packed.cpu_kernel import attend
+from foveate.ops._packed.precision import accumulation_dtype, widened, zero_gradient
 from foveate.ops.compiling import uncompiled
 from foveate.ops.differentiation import once_differentiable, refuse_transforms
 
@@ -328,7 +328,7 @@ class _WindowAttention(torch.autograd.Function):
                 if is_cut:
                     mask = mask.masked_fill(blocks.hidden[part, None, None], -torch.inf)
                 query, key, value = (x[:, part].transpose(0, 1) for x in (queries, keys, values))
-                attended, lse = _attend(query, key, value, mask, scale)
+                attended, lse = attend(query, key, value, mask, scale)
                 if blocks.has_masked_keys:  # the fused kernel returns 0 for a query that sees none
                     lse = lse.masked_fill(mask.amax(-1) == -torch.inf, -torch.inf)
                 outs[:, part], lses[:, part] = attended.transpose(0, 1), lse.transpose(0, 1)
@@ -340,7 +340,7 @@ class _WindowAttention(torch.autograd.Function):
             query, key, value = (x.transpose(0, 1)[None] for x in sequence)
             if global_mask is not None:
                 global_mask = global_mask[None]
-            attended, part_lse = _attend(query, key, value, global_mask, scale)
+            attended, part_lse = attend(query, key, value, global_mask, scale)
             global_out, global_lse = attended[0].transpose(0, 1), part_lse[0].T
             total = torch.logaddexp(lse[tokens], global_lse)
             share = (global_lse - total).exp_()[..., None].to(out.dtype)
@@ -358,10 +358,10 @@ class _WindowAttention(torch.autograd.Function):
         *inputs, out, lse = ctx.saved_tensors
         q, k, v, global_k, global_v, global_bias, band = inputs
         blocks, scale, num_heads = ctx.pattern.blocks, ctx.pattern.scale, q.shape[1]
-        delta = (_widened(grad) * out).sum(-1)
+        delta = (widened(grad) * out).sum(-1)
         queries, d_outs, lses, deltas = map(blocks.queries, (q, grad, lse, delta))
         keys, values = blocks.spans(k), blocks.spans(v)
-        wide_keys = keys if k.dtype == band.dtype else blocks.spans(_widened(k))
+        wide_keys = keys if k.dtype == band.dtype else blocks.spans(widened(k))
         d_queries = queries.new_empty(queries.shape, dtype=band.dtype)
         d_rows = blocks.zero_span_gradients(k)
         d_band, scratch = zero_gradient(band), _Scratch()
@@ -395,7 +395,7 @@ class _WindowAttention(torch.autograd.Function):
             query, key, value, d_out = (x.transpose(0, 1) for x in pairs)
             scores = scratch.empty("scores", (*query.shape[:2], key.shape[1]), band)
             scores.copy_(band.new_zeros(()) if global_mask is None else global_mask)
-            _add_products(scores, query, _widened(key), scale)
+            _add_products(scores, query, widened(key), scale)
             d_query, d_keys_values, d_scores = _gradients(
                 scratch, scores, query, key, value, d_out, lse[tokens].T, delta[tokens].T
             )
@@ -411,38 +411,6 @@ class _WindowAttention(torch.autograd.Function):
             *(None if d is None else d.to(x.dtype) for d, x in zip(gradients, inputs, strict=True)),
             None,
         )
-
-
-def _attend(
-    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
-) -> tuple[Tensor, Tensor]:
-    """Attend with a mask or bias that is added to the scores.
-
-    Args:
-        queries: `(batch, heads, queries, head_dim)`.
-        keys: `(batch, heads, keys, head_dim)`.
-        values: Shaped like the keys.
-        mask: Broadcasts to `(batch, heads, queries, keys)`, in the dtype of sums.
-        scale: Factor on the products.
-
-    Returns:
-        The output, shaped like the queries, and the log-sum-exps `(batch, heads, queries)`.
-    """
-    if has_cpu_kernel(queries):
-        return attend_on_cpu(queries, keys, values, mask, scale)
-    return _unfused_attention(queries, keys, values, mask, scale)
-
-
-def _unfused_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
-) -> tuple[Tensor, Tensor]:
-    """Do what `_attend` does where it has no fused kernel."""
-    scores = (_widened(queries) * scale) @ _widened(keys).mT
-    if mask is not None:
-        scores += mask
-    lse = scores.logsumexp(-1, keepdim=True)
-    weights = scores.sub_(lse.clamp(min=torch.finfo(lse.dtype).min)).exp_()
-    return (weights @ _widened(values)).to(queries.dtype), lse[..., 0]
 
 
 class _Scratch:
@@ -462,7 +430,7 @@ class _Scratch:
 
 def _add_products(scores: Tensor, queries: Tensor, wide_keys: Tensor, scale: float) -> None:
     """Add scale · q·k to scores `(batch, queries, keys)`, in their dtype."""
-    scores.baddbmm_(_widened(queries), wide_keys.mT, alpha=scale)
+    scores.baddbmm_(widened(queries), wide_keys.mT, alpha=scale)
 
 
 def _gradients(
@@ -502,8 +470,3 @@ def _gradients(
     torch.bmm(narrow.mT, queries, out=d_keys_values[0])
     torch.bmm(weights.to(d_out.dtype).mT, d_out, out=d_keys_values[1])
     return narrow @ keys, d_keys_values, d_scores
-
-
-def _widened(x: Tensor) -> Tensor:
-    """Convert x to the dtype in which sums are accumulated."""
-    return x.to(accumulation_dtype(x.dtype))
