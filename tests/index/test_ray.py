@@ -32,7 +32,7 @@ from foveate.index.ray import RayCluster
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*")
 
 QUERY = "Where do herring swim?"
-SIZE = 900
+SIZE = 300
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +53,11 @@ def many(folder, monkeypatch):
     """A folder of several units of files, one of them in several parts."""
     monkeypatch.setattr(reading, "BATCH_CHARACTERS", SIZE)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2 * SIZE)
-    herring = "".join(f'{{"text": "Herring {i} swims. It is small."}}\n' for i in range(99))
+    herring = "".join(f'{{"text": "Herring {i} swims. It is small."}}\n' for i in range(33))
     (folder / "herring.jsonl").write_text(herring)
     for i in range(6):
         (folder / f"crab{i}.md").write_text(
-            f"# Crab {i}\n\n## Food\n\n{'It eats. ' * 30 * i}It walks."
+            f"# Crab {i}\n\n## Food\n\n{'It eats. ' * 10 * i}It walks."
         )
     return folder
 
@@ -103,7 +103,7 @@ def test_a_library_is_the_same_when_a_worker_dies(index, many, cluster, tmp_path
         cluster=RayCluster(workers=2),
     )
     assert all((tmp_path / name).stat().st_size > 1 for name in names)
-    assert (changes.added, changes.num_documents, len(num_done)) == (12, 110, 13)
+    assert (changes.added, changes.num_documents, len(num_done)) == (12, 44, 13)
     assert changes.num_sentences == index.state.num_sentences
     assert "cannot be read as PDF" in str(failures.pop(str(many / "bad.pdf")))
     assert not failures
@@ -140,7 +140,7 @@ def test_a_file_that_no_worker_survives_is_named(index, many, monkeypatch):
     assert index.verify() == []
     with pytest.raises(ValueError, match="ended every process that read"):
         index.add(many, cluster=RayCluster())
-    assert index.add(many).num_documents == 99
+    assert index.add(many).num_documents == 33
     assert index.verify() == []
 
 
@@ -149,7 +149,7 @@ def test_what_was_lost_is_encoded_again_in_its_place(
     index, many, tmp_path, monkeypatch, in_the_middle
 ):
     """With a machine, Ray loses units that were encoded there and not fetched yet."""
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", SIZE // 9 if in_the_middle else SIZE)
+    monkeypatch.setattr(reading, "BATCH_CHARACTERS", SIZE // 3 if in_the_middle else SIZE)
     index.add(many)
     sizes = []
 
