@@ -6,6 +6,7 @@ from torch import nn
 
 from foveate import Document, Encoder
 from foveate.inference import encoder as encoder_module
+from foveate.inference import onednn
 from foveate.inference.onednn import OneDNNLinear, OneDNNTreeBertLayer, use_onednn
 from foveate.models.tree_bert_network import NetworkConfig, TreeBertEncoder, TreeBertLayer
 from foveate.ops.tree_attention import Tree
@@ -49,7 +50,9 @@ def layers_of(activation="gelu"):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", ["none", "gelu"])
-def test_linear_layers_side_by_side(bias, activation):
+@pytest.mark.parametrize("gelu_follows", [True, False])
+def test_linear_layers_side_by_side(bias, activation, gelu_follows, monkeypatch):
+    monkeypatch.setattr(onednn, "GELU_FOLLOWS", gelu_follows)
     torch.manual_seed(0)
     linears = [nn.Linear(24, size, bias=bias).requires_grad_(False) for size in (8, 40)]
     x = torch.randn(3, 5, 24)

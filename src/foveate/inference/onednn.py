@@ -22,6 +22,13 @@ counting those over 32 MiB. A batch's blocks are small, so every layer would get
 from the system, which clears it first: 75,000 page faults for 931 sentences instead of 20.
 """
 
+GELU_FOLLOWS = torch.backends.cpu.get_cpu_capability() == "AVX2"
+"""Whether the exact GELU follows a product instead of being fused into it.
+
+Without AVX-512, oneDNN's takes four times as long as torch's: with it, a product of 2,048 x 384 and
+384 x 1,536 takes 23 ms on two cores, and 18 if torch's follows.
+"""
+
 
 def use_onednn(model: nn.Module, dtype: torch.dtype) -> None:
     """Replace a model's linear layers, and whole TreeBert layers, in place.
@@ -85,9 +92,12 @@ class OneDNNLinear(nn.Module):
                 hidden_states, residual, self.weight, self.bias, "add"
             )
             return fused
+        fused_activation = "none" if GELU_FOLLOWS else self.activation
         output: Tensor = torch.ops.mkldnn._linear_pointwise(
-            hidden_states, self.weight, self.bias, self.activation, [], "none"
+            hidden_states, self.weight, self.bias, fused_activation, [], "none"
         )
+        if fused_activation != self.activation:
+            torch.ops.aten.gelu_(output)
         return output if residual is None else output.to(residual.dtype).add_(residual)
 
     def __getstate__(self) -> dict[str, Any]:
