@@ -99,9 +99,16 @@ class _GroupedAttention(torch.autograd.Function):
             is_one_call = has_cpu_kernel(q) and needs_no_memory
             max_scores = lses.numel() * keys.shape[2] if is_one_call else TILE
             for tile in _tiles(group, max_scores, lse.dtype, q.shape[1], bias, key_bias):
-                inputs = queries[tile.queries], keys[tile.heads], values[tile.heads]
-                attended, tile_lse = tile.attend(*inputs, scale)
-                outs[tile.queries], lses[tile.queries] = attended, tile_lse[..., None]
+                mask = tile.mask()
+                attended, tile_lse = attend(
+                    queries[tile.queries].transpose(0, 1),
+                    keys[tile.heads].transpose(0, 1),
+                    values[tile.heads].transpose(0, 1),
+                    None if mask is None else mask.transpose(0, 1),
+                    scale,
+                )
+                outs[tile.queries] = attended.transpose(0, 1)
+                lses[tile.queries] = tile_lse.transpose(0, 1)[..., None]
             tokens = group.queries.flatten()
             out.index_copy_(0, tokens, _tokens_first(outs).to(q.dtype))
             lse.index_copy_(0, tokens, _tokens_first(lses))
@@ -128,7 +135,9 @@ class _GroupedAttention(torch.autograd.Function):
             d_queries, d_keys, d_values = map(torch.zeros_like, (queries, keys, values))
             for tile in _tiles(group, TILE, lse.dtype, q.shape[1], bias, key_bias):
                 scores = queries[tile.queries] @ keys[tile.heads].mT
-                p = tile.add_mask(scores).sub_(lses[tile.queries]).exp_()
+                if (mask := tile.mask()) is not None:
+                    scores += mask
+                p = scores.sub_(lses[tile.queries]).exp_()
                 d_values[tile.heads] += p.mT @ d_outs[tile.queries]
                 ds = d_outs[tile.queries] @ values[tile.heads].mT
                 ds.sub_(deltas[tile.queries]).mul_(p)
@@ -176,25 +185,12 @@ class _Tile(NamedTuple):
     bias: _TileBias | None
     key_bias: Tensor | None
 
-    def attend(
-        self, queries: Tensor, keys: Tensor, values: Tensor, scale: float
-    ) -> tuple[Tensor, Tensor]:
-        """Attend from `(heads, g, m, head_dim)`: the output, and log-sum-exps `(heads, g, m)`."""
-        mask = None if self.bias is None else self.bias.pair_biases().transpose(0, 1)
-        if self.key_bias is not None:
-            key_bias = self.key_bias[:, None]
-            mask = key_bias if mask is None else mask + key_bias
-        q, k, v = (x.transpose(0, 1) for x in (queries, keys, values))
-        out, lse = attend(q, k, v, mask, scale)
-        return out.transpose(0, 1), lse.transpose(0, 1)
-
-    def add_mask(self, scores: Tensor) -> Tensor:
-        """Add the biases to products of queries and keys, in place."""
-        if self.bias is not None:
-            scores += self.bias.pair_biases()
-        if self.key_bias is not None:
-            scores += self.key_bias
-        return scores
+    def mask(self) -> Tensor | None:
+        """Return what is added to the scores, `(heads or 1, g, m or 1, n)`."""
+        pair_biases = None if self.bias is None else self.bias.pair_biases()
+        if self.key_bias is None:
+            return pair_biases
+        return self.key_bias[None] if pair_biases is None else pair_biases + self.key_bias
 
 
 class _PairBias(NamedTuple):
