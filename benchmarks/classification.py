@@ -131,13 +131,12 @@ def main() -> None:
         "--minutes", type=float, default=8, help="of the whole, after which fine-tuning stops"
     )
     parser.add_argument("--seeds", type=int, default=5)
-    small_encoders.run_script(
-        parser,
-        SMOKE,
-        prepare,
-        run_all,
-        lambda results: report.write_tables(PAGE, tables(report.load(results))),
-    )
+    small_encoders.run_script(parser, SMOKE, prepare, run_all, write_page)
+
+
+def write_page(results: Path) -> None:
+    """Write saved results into the page."""
+    report.write_tables(PAGE, tables(report.load(results)))
 
 
 # Documents
