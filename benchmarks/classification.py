@@ -1,7 +1,7 @@
-"""Is a document in its true order? HDT against dense attention and TF-IDF, five seeds.
+"""Is a document in its true order? HDT against HAT, Longformer, dense attention and TF-IDF.
 
     python benchmarks/classification.py --prepare FOLDER --corpus CORPUS   # tokenize the documents
-    python benchmarks/classification.py --data FOLDER --minutes 8
+    python benchmarks/classification.py --data FOLDER
     python benchmarks/classification.py --docs         # write saved results into the page
 
 Papers, Python Enhancement Proposals and technical proposals, as `training_corpus.py` writes them,
@@ -14,12 +14,16 @@ Each document comes in three versions:
 - sentences: the sentences of each section in random order.
 
 The words of a document are the same in all three, so that counting single words cannot help; pairs
-of words across the ends of sentences can. Every fifth document is held out.
+of words across the ends of sentences can. Every fifth document is held out. One in ten, the
+development documents, serves to choose learning rates and penalties, and nothing is trained on it.
 
 - HDT reads the tokens as a tree, with rotary positions;
 - dense is its twin: the same layers without anchors, with rotary positions, too, each token
   attending to all;
-- both read the first 512 tokens, or all;
+- Longformer is dense with windows of 256 tokens to each side and a global first token;
+- HAT has as many layers within segments of 128 tokens, two more over the segments, and rotary
+  positions;
+- HDT and dense read the first 512 tokens, or all;
 - "added positions" is HDT with its published positions, which are added to the embeddings;
 - "sections marked" is dense attention that reads a token at the beginning of each section, as HDT
   does;
@@ -27,29 +31,32 @@ of words across the ends of sentences can. Every fifth document is held out.
   in both stages, or in one of them.
 
 Each starts from masked language modelling on the true versions, for the same number of steps of as
-many tokens, in pieces of the length that it will read. Then it learns to tell the three versions
-apart, for the same number of steps with the same documents and shuffles, with each seed. The
-baselines are logistic regression on TF-IDF of single tokens and pairs: of the whole text, of its
-first 512 tokens, and with each quarter of the text as words of its own.
+many tokens, in pieces of the length that it will read, several times with other random numbers.
+Each pretrained encoder then learns several times to tell the three versions apart, for the same
+number of steps with the same documents and shuffles, at that of `RATES` which does best on the
+development documents after the first pretraining. The baselines are logistic regression on TF-IDF
+of single tokens and pairs: of the whole text, of its first 512 tokens, and with each quarter of the
+text as words of its own.
 
 The accuracy is that of telling a held-out document in true order from the same one shuffled: of
 the two classes, the likelier one counts. "Of two" is easier, and the usual measure of coherence:
 how often of the two versions the true one looks truer. Chance is 50 % for both. Spread is over
-seeds; intervals of differences are 95 % of a bootstrap over documents, of the mean over seeds.
+pretrainings, each of which counts as the mean of its fine-tunings. Intervals of differences are
+95 % of a bootstrap that draws documents and, for both models, pretrainings.
 
-Each model is a process. A run that is interrupted continues when the command is
-repeated; a seed that has not finished is named in the results, and a model without all seeds is
-left out of the tables.
+Each pretraining and each model is a process. A run that is interrupted continues when the command
+is repeated; a fine-tuning that has not finished is named in the results, and a model without all of
+them is left out of the tables.
 """
 
 import argparse
-import copy
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -59,39 +66,59 @@ from torch import Tensor, nn
 import report
 import runs
 import small_encoders
-from document_nodes import SECTION, SENTENCE, TOKEN, Nodes, pieces, pseudo_sections
-from foveate import Document
-from foveate.data import Corpus
-from foveate.preprocessing import HDTProcessor
-from foveate.training.tokenizer import train_tokenizer
+from classification_data import (
+    CORPORA,
+    MOST_TOKENS,
+    VERSIONS,
+    VOCABULARY,
+    all_versions,
+    first_tokens,
+    held_out_versions,
+    in_pseudo_sections,
+    prepare,
+)
+from document_nodes import TOKEN, Nodes, pieces
 from small_encoders import (
     Documents,
+    MaskedLM,
     SmallEncoder,
+    SmallHAT,
+    dense,
     epochs,
-    nodes_of,
-    write_documents,
+    longformer,
 )
 
 RESULTS = report.RESULTS / "classification.json"
 PAGE = report.ROOT / "docs" / "evidence" / "classification.md"
-CORPORA = ("papers", "peps", "proposals")
-VOCABULARY, TOKENIZED = 16384, 2000
-LEAST_SECTIONS, LEAST_TOKENS, MOST_TOKENS, SHORT = 5, 1024, 4096, 512
-HELD_OUT = 5  # every fifth document
-VERSIONS = ("true", "sections", "sentences")
+SHORT = 512
+RATES = (1e-4, 3e-4, 1e-3)
+PENALTIES = (1.0, 10.0, 100.0)  # their inverses, as scikit-learn counts
+
+
+class Kind(NamedTuple):
+    """What is pretrained, in pieces of how many tokens, and whether in pseudo-sections."""
+
+    new: Callable[..., MaskedLM]
+    length: int = MOST_TOKENS
+    pseudo: bool = False
+
+
 KINDS = {
-    "HDT": MOST_TOKENS,
-    "HDT, added positions": MOST_TOKENS,
-    "dense": MOST_TOKENS,
-    "dense, 512 tokens": SHORT,
-    "dense, sections marked": MOST_TOKENS,
-    "HDT, pseudo-sections": MOST_TOKENS,
+    "HDT": Kind(SmallEncoder),
+    "HDT, added positions": Kind(partial(SmallEncoder, position_embedding_type="hierarchical")),
+    "HAT": Kind(SmallHAT),
+    "Longformer": Kind(partial(SmallEncoder, attend=longformer)),
+    "dense": Kind(partial(SmallEncoder, attend=dense)),
+    "dense, 512 tokens": Kind(partial(SmallEncoder, attend=dense), SHORT),
+    "dense, sections marked": Kind(partial(SmallEncoder, attend=dense, marks_sections=True)),
+    "HDT, pseudo-sections": Kind(SmallEncoder, pseudo=True),
 }
-"""What is pretrained, and in pieces of how many tokens."""
 MODELS = {
     "HDT, whole": ("HDT", MOST_TOKENS, False),
     "HDT, 512 tokens": ("HDT", SHORT, False),
     "HDT, added positions": ("HDT, added positions", MOST_TOKENS, False),
+    "HAT, whole": ("HAT", MOST_TOKENS, False),
+    "Longformer, whole": ("Longformer", MOST_TOKENS, False),
     "dense, whole": ("dense", MOST_TOKENS, False),
     "dense, 512 tokens": ("dense, 512 tokens", SHORT, False),
     "dense, sections marked": ("dense, sections marked", MOST_TOKENS, False),
@@ -110,9 +137,10 @@ SMOKE = {
     "steps": 2,
     "pretraining": 4,
     "minutes": 10,
-    "seeds": 2,
+    "pretrainings": 2,
+    "seeds": 1,
     "models": list(MODELS),
-    "limit": 15,
+    "limit": 25,
 }
 
 
@@ -123,14 +151,13 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", choices=MODELS, default=tuple(MODELS))
     parser.add_argument("--documents", type=int, default=6, help="in all versions, per step")
     parser.add_argument("--steps", type=int, default=300, help="of fine-tuning")
-    parser.add_argument(
-        "--rates", type=float, nargs=2, default=(1e-3, 3e-4), help="learning rates of both stages"
-    )
+    parser.add_argument("--rate", type=float, default=1e-3, help="of learning, in pretraining")
     parser.add_argument("--pretraining", type=int, default=5000, help="steps, for each")
     parser.add_argument(
-        "--minutes", type=float, default=8, help="of the whole, after which fine-tuning stops"
+        "--minutes", type=float, default=30, help="of the whole, after which fine-tuning stops"
     )
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--pretrainings", type=int, default=3, help="of each kind of encoder")
+    parser.add_argument("--seeds", type=int, default=2, help="of fine-tuning, after each of them")
     small_encoders.run_script(parser, SMOKE, prepare, run_all, write_page)
 
 
@@ -139,102 +166,13 @@ def write_page(results: Path) -> None:
     report.write_tables(PAGE, tables(report.load(results)))
 
 
-# Documents
-
-
-def prepare(options: argparse.Namespace, folder: Path) -> None:
-    """Write the documents that are long enough, every fifth of each corpus as held out."""
-    documents = {
-        name: [
-            without_headings(example.document)
-            for example in islice(Corpus(options.corpus / f"{name}.jsonl"), options.limit)
-        ]
-        for name in CORPORA
-    }
-    everything = [document for its in documents.values() for document in its]
-    order = np.random.default_rng(0).permutation(len(everything))[:TOKENIZED]
-    processor = HDTProcessor(train_tokenizer((everything[i] for i in order), VOCABULARY))
-    parts: dict[str, list[Nodes]] = {"training": [], "held_out": []}
-    sources = []
-    for name, its in documents.items():
-        tokenized = (nodes_of(document, processor) for document in its)
-        kept = (first_sections(nodes, MOST_TOKENS) for nodes in tokenized)
-        for number, nodes in enumerate(nodes for nodes in kept if is_suitable(nodes)):
-            is_held_out = number % HELD_OUT == 0
-            parts["held_out" if is_held_out else "training"].append(nodes)
-            if is_held_out:
-                sources.append(CORPORA.index(name))
-    write_documents(folder / "classification.xz", processor, parts, sources=np.array(sources))
-
-
-def without_headings(document: Document) -> Document:
-    """Return a document's sections one after the other, without title and headings."""
-    sections = [
-        ("", [sentence.text for part in section.paragraphs for sentence in part.sentences])
-        for _, section in document.walk()
-    ]
-    return Document.from_sections("", [its for its in sections if its[1]], language="en")
-
-
-def first_sections(nodes: Nodes, most_tokens: int) -> Nodes:
-    """Return the sections that end within a number of tokens: a cut one would show its place."""
-    ids, types = nodes
-    starts = np.append(np.flatnonzero(types == SECTION), len(types))
-    tokens_before = np.append(0, np.cumsum(types == TOKEN))[starts]
-    end = starts[np.searchsorted(tokens_before, most_tokens, side="right") - 1]
-    return ids[:end], types[:end]
-
-
-def first_tokens(nodes: Nodes, number: int) -> Nodes:
-    """Return a document to its `number`-th token."""
-    ids, types = nodes
-    tokens = np.flatnonzero(types == TOKEN)
-    end = tokens[min(number, len(tokens)) - 1] + 1
-    return ids[:end], types[:end]
-
-
-def is_suitable(nodes: Nodes) -> bool:
-    """Whether a document has enough tokens and sections."""
-    _, types = nodes
-    counts = (types == TOKEN).sum(), (types == SECTION).sum()
-    return bool(counts[0] >= LEAST_TOKENS and counts[1] >= LEAST_SECTIONS)
-
-
-def version(nodes: Nodes, name: str, rng: np.random.Generator) -> Nodes:
-    """Return a version of a document."""
-    ids, types = nodes
-    section, sentence = np.cumsum(types == SECTION), np.cumsum(types == SENTENCE)
-    if name == "sections":  # 0 is the document's anchor
-        rank = np.arange(section[-1] + 1)
-        while (rank[2:] == np.arange(2, len(rank))).all():
-            rank[2:] = 2 + rng.permutation(len(rank) - 2)
-        order = np.argsort(rank[section], kind="stable")
-    elif name == "sentences":
-        draw = np.where(types >= SECTION, -1.0, rng.random(sentence[-1] + 1)[sentence])
-        order = np.lexsort((np.arange(len(ids)), draw, section))
-    else:
-        return nodes
-    return ids[order], types[order]
-
-
-def in_pseudo_sections(nodes: Nodes) -> Nodes:
-    """Put every 32 sentences in a section."""
-    ids, types = nodes
-    return pseudo_sections(ids, types, int(ids[types == SECTION][0]))
-
-
-def all_versions(documents: Sequence[Nodes], rng: np.random.Generator) -> list[Nodes]:
-    """Return all versions of the first document, then of the next."""
-    return [version(nodes, name, rng) for nodes in documents for name in VERSIONS]
-
-
 # Training
 
 
 class Classifier(nn.Module):
     """Tells the versions apart by the state of the root, and the mean of all states."""
 
-    def __init__(self, encoder: SmallEncoder, length: int, width: int, *, pseudo: bool) -> None:
+    def __init__(self, encoder: MaskedLM, length: int, width: int, *, pseudo: bool) -> None:
         super().__init__()
         self.encoder, self.length, self.pseudo = encoder, length, pseudo
         self.output = nn.Linear(2 * width, len(VERSIONS))
@@ -256,96 +194,131 @@ class Classifier(nn.Module):
 
 
 def run_all(options: argparse.Namespace) -> None:
-    """Train all models, and save the results of the seeds that finished."""
+    """Train all models, and save the results of what finished."""
     options.end = time.time() + 60 * options.minutes
     try:
         kinds = dict.fromkeys(MODELS[name][0] for name in options.models)
-        runs.run_in_parallel(pretrain, [(kind, options) for kind in (*kinds, "TF-IDF")])
-        runs.run_in_parallel(finetune, [(name, options) for name in options.models])
+        calls = [(kind, i, options) for i in range(options.pretrainings) for kind in kinds]
+        runs.run_in_parallel(
+            run_one, [(count_words, options), *((pretrain, *its) for its in calls)]
+        )
+        runs.run_in_parallel(run_one, [(finetune, name, options) for name in options.models])
     finally:
         gather(options)
 
 
-def new_encoder(kind: str, vocabulary: int, options: argparse.Namespace) -> SmallEncoder:
-    """Build an encoder with random weights, the same in every run."""
-    torch.manual_seed(0)
-    return SmallEncoder(
-        vocabulary,
-        options.layers,
-        options.width,
-        position_embedding_type="hierarchical" if "added" in kind else "rotary",
-        dense="dense" in kind,
-        marks_sections="marked" in kind,
-    )
-
-
-def pretrain(kind: str, options: argparse.Namespace) -> None:
-    """Pretrain one kind of encoder, or let the baselines do all they do."""
-    data = Documents(options.data / "classification.xz")
+def run_one(work: Callable[..., None], *arguments: Any) -> None:
+    """Do one of the parallel works on one core."""
     torch.set_num_threads(1)
-    if kind == "TF-IDF":
-        count_words(data, options)
-        return
+    work(*arguments)
+
+
+def new_encoder(kind: str, number: int, data: Documents, options: argparse.Namespace) -> MaskedLM:
+    """Build an encoder with the random weights of a pretraining of this number."""
+    torch.manual_seed(number)
+    return KINDS[kind].new(data.vocabulary, options.layers, options.width)
+
+
+def pretraining(kind: str, number: int) -> str:
+    """Return the name of a pretraining."""
+    return f"pretraining {kind} {number}"
+
+
+def pretrain(kind: str, number: int, options: argparse.Namespace) -> None:
+    """Pretrain an encoder."""
+    data = Documents(options.data / "classification.xz")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    length = KINDS[kind]
+    _, length, pseudo = KINDS[kind]
     documents = data.part("training")
-    if "pseudo" in kind:
+    if pseudo:
         documents = [in_pseudo_sections(nodes) for nodes in documents]
     if length < MOST_TOKENS:
         documents = [piece for ids, types in documents for piece in pieces(ids, types, length)]
     sizes = [int((types == TOKEN).sum()) for _, types in documents]
-    model = new_encoder(kind, data.vocabulary, options).to(device)
+    model = new_encoder(kind, number, data, options).to(device)
 
     def losses(step: int) -> Iterator[Tensor]:
-        for chosen in epochs(sizes, options.tokens, 0, step):
-            rng = np.random.default_rng([0, step])
+        for chosen in epochs(sizes, options.tokens, number, step):
+            rng = np.random.default_rng([number, step])
             yield model.masked_loss([documents[i] for i in chosen], data.mask, rng)
             step += 1
 
-    folder = runs.run_folder(options.state, f"pretraining {kind}")
+    folder = runs.run_folder(options.state, pretraining(kind, number))
     small_encoders.train(
         small_encoders.steps(options.pretraining),
         model,
         losses,
         folder,
-        options.rates[0],
+        options.rate,
         falls=True,
-        name=kind,
+        name=f"{kind}, {number}",
     )
     torch.save(model.state_dict(), folder / "weights.pt")
 
 
 def finetune(name: str, options: argparse.Namespace) -> None:
-    """Fine-tune one model with all seeds, as long as there is time."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.set_num_threads(1)
-    kind, length, pseudo = MODELS[name]
+    """Choose a model's learning rate, then fine-tune each of its pretrained encoders."""
     data = Documents(options.data / "classification.xz")
-    training, held_out = data.part("training"), data.part("held_out")
-    pretrained = new_encoder(kind, data.vocabulary, options)
-    weights = runs.run_folder(options.state, f"pretraining {kind}") / "weights.pt"
-    pretrained.load_state_dict(torch.load(weights, weights_only=True))
-    for seed in range(options.seeds):
-        file = options.state / f"{runs.run_folder(options.state, name).name}-{seed}.npz"
-        if file.exists():
-            continue
-        torch.manual_seed(seed)
-        encoder = copy.deepcopy(pretrained)
-        model = Classifier(encoder, length, options.width, pseudo=pseudo).to(device)
-        began = time.perf_counter()
-        losses = train(model, training, seed, options)
-        if losses is None:
-            print(f"{name}, seed {seed}: no time left", flush=True)
-            return
-        seconds = time.perf_counter() - began
-        logits = classify(model, held_out, options)
-        np.savez(file, logits=logits, losses=losses, seconds=seconds)
-        right = {other: f"{is_right(logits, other).mean():.3f}" for other in VERSIONS[1:]}
-        print(f"{name}, seed {seed}: {right}, {seconds:.0f} s", flush=True)
+    tried = [finetuned(name, 0, 0, rate, "development", data, options) for rate in RATES]
+    scores = [overall(logits) for logits in tried if logits is not None]
+    if len(scores) < len(RATES):
+        return
+    rate = RATES[int(np.argmax(scores))]
+    for number in range(options.pretrainings):
+        for seed in range(number * options.seeds, (number + 1) * options.seeds):
+            finetuned(name, number, seed, rate, "held_out", data, options)
+
+
+def finetuned(
+    name: str,
+    number: int,
+    seed: int,
+    rate: float,
+    part: str,
+    data: Documents,
+    options: argparse.Namespace,
+) -> np.ndarray | None:
+    """Return the logits of the documents of a part after fine-tuning; None if time is over."""
+    file = run_file(options, f"{name} {number} {seed} {part} {rate:g}")
+    if file.exists():
+        return np.asarray(np.load(file)["logits"])
+    kind, length, pseudo = MODELS[name]
+    pretrained = new_encoder(kind, number, data, options)
+    folder = runs.run_folder(options.state, pretraining(kind, number))
+    pretrained.load_state_dict(torch.load(folder / "weights.pt", weights_only=True))
+    torch.manual_seed(seed)
+    model = Classifier(pretrained, length, options.width, pseudo=pseudo)
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    began = time.perf_counter()
+    losses = train(model, data.part("training"), seed, rate, options)
+    if losses is None:
+        print(f"{file.stem}: no time left", flush=True)
+        return None
+    seconds = time.perf_counter() - began
+    logits = classify(model, data.part(part), options)
+    np.savez(file, logits=logits, losses=losses, seconds=seconds)
+    report_scores(file.stem, logits)
+    return logits
+
+
+def run_file(options: argparse.Namespace, name: str) -> Path:
+    """Return the file of a run's logits."""
+    folder = runs.run_folder(options.state, name)
+    return folder.with_name(f"{folder.name}.npz")
+
+
+def report_scores(name: str, logits: np.ndarray) -> None:
+    """Print how often a run is right."""
+    right = {other: f"{is_right(logits, other).mean():.3f}" for other in VERSIONS[1:]}
+    print(f"{name}: {right}", flush=True)
 
 
 def train(
-    model: Classifier, documents: Sequence[Nodes], seed: int, options: argparse.Namespace
+    model: Classifier,
+    documents: Sequence[Nodes],
+    seed: int,
+    rate: float,
+    options: argparse.Namespace,
 ) -> list[float] | None:
     """Train a classifier; return the mean losses of twenty parts, or None if time is over."""
     device = model.output.weight.device.type
@@ -365,7 +338,7 @@ def train(
         loss.backward()
         nn.utils.clip_grad_norm_(trained, 1.0)
         done = step / options.steps
-        optimizer.param_groups[0]["lr"] = options.rates[1] * min(10 * done, 1 - done)
+        optimizer.param_groups[0]["lr"] = rate * min(10 * done, 1 - done)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.detach())
@@ -388,44 +361,45 @@ def classify(
     return np.asarray(torch.cat(found).numpy())
 
 
-def held_out_versions(documents: Sequence[Nodes], first: int) -> list[Nodes]:
-    """Return all versions of held-out documents, the same for every model and seed."""
-    return [
-        nodes
-        for number, document in enumerate(documents, first)
-        for nodes in all_versions([document], np.random.default_rng([10**9, number]))
-    ]
-
-
 # Baselines
 
 
-def count_words(data: Documents, options: argparse.Namespace) -> None:
+def count_words(options: argparse.Namespace) -> None:
     """Classify by logistic regression on TF-IDF of tokens."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    training, held_out = data.part("training"), data.part("held_out")
+    data = Documents(options.data / "classification.xz")
+    training = data.part("training")
     known = [
         nodes
         for number, document in enumerate(training)
         for nodes in all_versions([document], np.random.default_rng([1, number]))
     ]
-    classes = np.tile(np.arange(len(VERSIONS)), len(training))
-    unknown = held_out_versions(held_out, 0)
     for name in TEXTS:
-        file = options.state / f"{runs.run_folder(options.state, name).name}.npz"
+        file = run_file(options, name)
         if file.exists():
             continue
-        words = TfidfVectorizer(analyzer=ANALYZERS[name], min_df=5, sublinear_tf=True)
-        model = make_pipeline(words, LogisticRegression(C=10.0, max_iter=100))
-        model.fit(known, classes)
-        logits = model.decision_function(unknown).reshape(len(held_out), len(VERSIONS), -1)
+        logits, penalty = classify_counts(name, known, data)
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, logits=logits)
-        right = {other: f"{is_right(logits, other).mean():.3f}" for other in VERSIONS[1:]}
-        print(f"{name}: {right}", flush=True)
+        np.savez(file, logits=logits, penalty=penalty)
+        report_scores(f"{name}, C = {penalty:g}", logits)
+
+
+def classify_counts(name: str, known: Sequence[Nodes], data: Documents) -> tuple[np.ndarray, float]:
+    """Return the logits of held-out documents, and that of `PENALTIES` which was best before."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    words = TfidfVectorizer(analyzer=ANALYZERS[name], min_df=5, sublinear_tf=True)
+    weights = words.fit_transform(known)
+    classes = np.tile(np.arange(len(VERSIONS)), len(known) // len(VERSIONS))
+    models = {C: LogisticRegression(C=C, max_iter=100).fit(weights, classes) for C in PENALTIES}
+
+    def logits(penalty: float, part: str) -> np.ndarray:
+        unknown = words.transform(held_out_versions(data.part(part), 0))
+        odds = models[penalty].decision_function(unknown)
+        return np.asarray(odds.reshape(-1, len(VERSIONS), len(VERSIONS)))
+
+    best = max(PENALTIES, key=lambda penalty: overall(logits(penalty, "development")))
+    return logits(best, "held_out"), best
 
 
 def single_and_pairs(nodes: Nodes) -> list[int]:
@@ -489,49 +463,59 @@ def is_preferred(logits: np.ndarray, other: str) -> np.ndarray:
     return np.asarray((1 + np.sign(truly - shuffled)) / 2)
 
 
+def overall(logits: np.ndarray) -> float:
+    """Return how often a run is right about both ways of shuffling."""
+    return float(np.mean([is_right(logits, other) for other in VERSIONS[1:]]))
+
+
 def gather(options: argparse.Namespace) -> None:
     """Save the accuracies, the paired differences and what has not finished; print the tables."""
     sources = Documents(options.data / "classification.xz").arrays["sources"]
-    found: dict[str, list[Any]] = {}
     missing = []
-    for name in (*TEXTS, *MODELS):
-        stem = runs.run_folder(options.state, name).name
-        seeds = [""] if name in TEXTS else [f"-{seed}" for seed in range(options.seeds)]
-        files = [options.state / f"{stem}{seed}.npz" for seed in seeds]
-        if name in (*TEXTS, *options.models) or any(file.exists() for file in files):
-            missing += [file.stem for file in files if not file.exists()]
-        found[name] = [dict(np.load(file)) for file in files if file.exists()]
-    keys = ("layers", "width", "tokens", "documents", "steps", "rates", "pretraining", "seeds")
+    logits, rates, penalties = {}, {}, {}
+    for name in TEXTS:
+        if run_file(options, name).exists():
+            found = np.load(run_file(options, name))
+            logits[name] = found["logits"][None, None]
+            penalties[name] = float(found["penalty"])
+        else:
+            missing.append(name)
+    for name in options.models:
+        tried = {rate: run_file(options, f"{name} 0 0 development {rate:g}") for rate in RATES}
+        if not all(file.exists() for file in tried.values()):
+            missing.append(name)
+            continue
+        rates[name] = {rate: 100 * overall(np.load(file)["logits"]) for rate, file in tried.items()}
+        best = max(rates[name], key=rates[name].__getitem__)
+        files = [
+            run_file(options, f"{name} {i // options.seeds} {i} held_out {best:g}")
+            for i in range(options.pretrainings * options.seeds)
+        ]
+        missing += [file.stem for file in files if not file.exists()]
+        if all(file.exists() for file in files):
+            its = np.stack([np.load(file)["logits"] for file in files])
+            logits[name] = its.reshape(options.pretrainings, options.seeds, *its.shape[1:])
     right = {
-        (name, other): np.stack([is_right(run["logits"], other) for run in its])
-        for name, its in found.items()
-        if its
+        (name, other): is_right(its, other).mean(1)
+        for name, its in logits.items()
         for other in VERSIONS[1:]
     }
-    preferred = {
-        (name, other): [
-            100 * float(is_preferred(run["logits"], other).mean()) for run in found[name]
-        ]
-        for name, other in right
-    }
+    keys = ("layers", "width", "tokens", "documents", "steps", "rate", "pretraining")
+    recipe = {key: getattr(options, key) for key in (*keys, "pretrainings", "seeds")}
+    names = [pretraining(kind, i) for kind in KINDS for i in range(options.pretrainings)]
     results = {
-        "recipe": {key: getattr(options, key) for key in keys} | {"vocabulary": VOCABULARY},
+        "recipe": recipe | {"vocabulary": VOCABULARY},
         "held out": {name: int((sources == i).sum()) for i, name in enumerate(CORPORA)},
-        "pretraining": runs.logs(options.state, [f"pretraining {kind}" for kind in KINDS]),
-        "fine-tuning": {
-            name: [
-                {"seconds": round(float(run["seconds"]), 1), "losses": run["losses"].tolist()}
-                for run in its
-            ]
-            for name, its in found.items()
-            if name in MODELS and its
-        },
+        "pretraining": runs.logs(options.state, names),
+        "right in development, by learning rate": rates,
+        "penalties": penalties,
         "accuracy": [
             {
                 "model": name,
                 "against": other,
-                "each seed": (100 * its.mean(1)).round(2).tolist(),
-                "preferred": [round(value, 2) for value in preferred[name, other]],
+                "each pretraining": (100 * its.mean(1)).round(2).tolist(),
+                "each seed": (100 * is_right(logits[name], other).mean(2)).round(2).tolist(),
+                "preferred": (100 * is_preferred(logits[name], other).mean((1, 2))).tolist(),
                 "by corpus": {
                     corpus: round(100 * float(its[:, sources == i].mean()), 2)
                     for i, corpus in enumerate(CORPORA)
@@ -547,55 +531,70 @@ def gather(options: argparse.Namespace) -> None:
 
 
 def differences(right: dict[tuple[str, str], np.ndarray]) -> list[dict[str, Any]]:
-    """Compare HDT, reading all, to every other model on the same documents."""
+    """Compare HDT, reading all, to every other model.
+
+    Args:
+        right: Of each model and other version, how right each pretraining is about each document,
+            `(pretrainings, documents)`.
+
+    Returns:
+        A row for each other version and model.
+    """
     rng = np.random.default_rng(0)
-    found = []
     ours, *theirs = (*MODELS, *TEXTS)
+    found = []
     for other in VERSIONS[1:]:
         for name in theirs:
             if not {(ours, other), (name, other)} <= right.keys():
                 continue
-            paired = 100 * (right[ours, other].mean(0) - right[name, other].mean(0))
-            number = len(paired)
-            weights = rng.multinomial(number, np.full(number, 1 / number), RESAMPLES) / number
-            bounds = np.percentile(weights @ paired, [2.5, 97.5]).round(2).tolist()
+            our_scores, their_scores = 100 * right[ours, other], 100 * right[name, other]
+            drawn = redrawn_means(our_scores, their_scores, rng)
             found.append(
                 {
                     "against": other,
                     "of": ours,
                     "from": name,
-                    "mean": round(float(paired.mean()), 2),
-                    "interval": bounds,
+                    "mean": round(float(our_scores.mean() - their_scores.mean()), 2),
+                    "interval": np.percentile(drawn, [2.5, 97.5]).round(2).tolist(),
                 }
             )
     return found
 
 
+def redrawn_means(ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return differences of means over documents and pretrainings, both drawn with replacement.
+
+    Both models are scored on the same documents, `(pretrainings, documents)`; their pretrainings
+    are drawn independently.
+    """
+    number = ours.shape[1]
+    documents = rng.multinomial(number, np.full(number, 1 / number), RESAMPLES) / number
+    means = []
+    for scores in (ours, theirs):
+        runs_drawn = rng.multinomial(len(scores), np.full(len(scores), 1 / len(scores)), RESAMPLES)
+        means.append((documents @ scores.T * runs_drawn).sum(1) / len(scores))
+    return np.asarray(means[0] - means[1])
+
+
 def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the accuracies of models with all seeds, and HDT's differences from the others."""
-    seeds = results["recipe"]["seeds"]
-    whole = {
-        name: [its for its in results["accuracy"] if its["model"] == name]
-        for name in (*TEXTS, *MODELS)
-    }
-    finished = {
-        name: its
-        for name, its in whole.items()
-        if its and (name in TEXTS or len(its[0]["each seed"]) == seeds)
-    }
-    if not finished:
+    """Return the accuracies, and HDT's differences from the others."""
+    names = [name for name in (*TEXTS, *MODELS) if any_of(results, name)]
+    rows = []
+    for name in names:
+        its = any_of(results, name)
+        rows.append(
+            [
+                name,
+                *(report.mean_and_deviation(one["each pretraining"]) for one in its),
+                *(report.mean_and_deviation(one["preferred"]) for one in its),
+                *(", ".join(f"{x:.1f}" for x in one["each pretraining"]) for one in its),
+            ]
+        )
+    if not rows:
         sys.exit("no model has finished")
-    rows = [
-        [
-            name,
-            *(report.mean_and_deviation(one["each seed"]) for one in its),
-            *(report.mean_and_deviation(one["preferred"]) for one in its),
-            ", ".join(f"{value:.1f}" for value in its[0]["each seed"]),
-        ]
-        for name, its in finished.items()
-    ]
-    header = ["", "sections", "sentences", "sections, of two", "sentences, of two"]
-    found = {"accuracy": report.table([*header, "sections, each seed"], rows)}
+    kinds = ("{}", "{}, of two", "{}, each pretraining")
+    header = ["", *(kind.format(name) for kind in kinds for name in VERSIONS[1:])]
+    found = {"accuracy": report.table(header, rows)}
     rows = [
         [
             its["against"],
@@ -603,9 +602,13 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             f"{its['mean']:+.1f} ({its['interval'][0]:+.1f} to {its['interval'][1]:+.1f})",
         ]
         for its in results["differences"]
-        if {its["of"], its["from"]} <= finished.keys()
     ]
     return found | {"differences": report.table(["shuffled", "HDT, whole, against", ""], rows)}
+
+
+def any_of(results: dict[str, Any], model: str) -> list[dict[str, Any]]:
+    """Return a model's accuracies, one for each way of shuffling."""
+    return [its for its in results["accuracy"] if its["model"] == model]
 
 
 if __name__ == "__main__":

@@ -6,16 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from document_nodes import TOKEN, Nodes, parents, pieces, pseudo_sections
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
-from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions, Rotation, sinusoids
+from foveate.models.hdt.modeling_hdt import Rotation, sinusoids
 from foveate.ops.rotary import rotary_angles, rotate
 from foveate.ops.tree_attention import Tree
-from foveate.ops.window_attention import GlobalKeysValues, window_attention
-from hat import HATConfig, HATModel
+from hat import token_places
+from small_encoders import SEGMENT, dense, hat_for_masked_lm, longformer
 
 TREES = ("true sections", "pseudo-sections")
 MODELS = (
@@ -28,7 +27,6 @@ MODELS = (
     "HAT",
     "HAT, rotary",
 )
-SEGMENT = 128  # tokens of HAT's
 MASKED = 0.15  # of the tokens
 
 
@@ -74,12 +72,11 @@ class Data:
         if self.name in TREES:
             return self._tensors(ids, places, parents(types))
         tokens = ids[places]
-        inner = SEGMENT - 1 if self.name == "HAT" else len(tokens)
-        number = -(-len(tokens) // inner)
-        ids = np.full((number, 1 + inner), self.root)
-        index = np.arange(len(tokens))
-        ids[index // inner, 1 + index % inner] = tokens
-        return self._tensors(ids.flatten(), index // inner * (1 + inner) + 1 + index % inner)
+        segment = SEGMENT if self.name == "HAT" else 1 + len(tokens)
+        places = token_places(len(tokens), segment)
+        ids = np.full(-(-(places[-1] + 1) // segment) * segment, self.root)
+        ids[places] = tokens
+        return self._tensors(ids, places)
 
     def _tensors(self, *columns: np.ndarray) -> tuple[Tensor, ...]:
         return tuple(torch.from_numpy(x.astype(np.int64)).to(self.device) for x in columns)
@@ -195,28 +192,6 @@ class SequenceAttention(nn.Module):
         return self.o(self.attend(q, k, v).flatten(2).flatten(0, 1))
 
 
-def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attend to all tokens of sequences `(batch, length, heads, head_dim)`."""
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
-
-
-def longformer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attend to 256 tokens to each side and to the first, which attends to all."""
-    batch, length = q.shape[:2]
-    is_global = torch.zeros(batch, length, dtype=torch.bool, device=q.device)
-    is_global[:, 0] = True
-    local = window_attention(
-        *(x.flatten(0, 1) for x in (q, k, v)),
-        (256, 256),
-        global_keys_values=GlobalKeysValues(k[:, 0], v[:, 0], [1] * batch),
-        masked_keys=is_global.flatten(),
-        lengths=[length] * batch,
-    )
-    first = dense(q[:, :1], k, v)
-    return torch.cat([first, local.unflatten(0, (batch, length))[:, 1:]], dim=1)
-
-
 class MaskedLM(nn.Module):
     """HDT or a twin of it with its head of masked language modelling."""
 
@@ -253,25 +228,11 @@ class HATMaskedLM(nn.Module):
     def __init__(self, name: str, config: HDTConfig, length: int) -> None:
         super().__init__()
         number = -(-length // (SEGMENT - 1))
-        self.hat = HATModel(
-            HATConfig(
-                config.vocab_size,
-                hidden_size=config.d_model,
-                intermediate_size=config.d_ff,
-                num_hidden_layers=config.num_layers,
-                num_attention_heads=config.num_heads,
-                max_segments=number,
-                cross_segment_every=3,
-                dropout=0.0,
-                rotary=name == "HAT, rotary",
-            )
+        self.hat, self.predictions = hat_for_masked_lm(
+            config, rotary=name == "HAT, rotary", max_segments=number
         )
         self.hat.compile()
         self.num_tokens = number * SEGMENT
-        self.predictions = HDTMaskedLMPredictions(config)
-        self.predictions.decoder.weight = self.hat.word_embeddings.weight
-        self.predictions.decoder.bias = self.predictions.bias
-        nn.init.zeros_(self.predictions.bias)
 
     def forward(self, ids: Tensor, tree: None) -> Tensor:
         """Encode tokens `(tokens,)`; the padding of the last segment counts as tokens."""

@@ -11,6 +11,7 @@ every layer.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -45,6 +46,12 @@ class HATConfig:
     cross_segment_every: int = 3
     dropout: float = 0.1
     rotary: bool = False
+
+
+def token_places(number: int, segment_length: int) -> np.ndarray:
+    """Return where so many tokens stand among segments that begin with one of their own."""
+    index = np.arange(number)
+    return 1 + index + index // (segment_length - 1)
 
 
 def initialize(module: nn.Module) -> None:

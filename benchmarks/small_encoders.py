@@ -1,8 +1,9 @@
 """Shared by benchmarks that train small encoders from scratch: documents, models, training.
 
 Documents are arrays of nodes in reading order, as `HDTProcessor` lists them: an anchor for the
-document, for each section and each sentence, and the tokens. HDT reads them as a tree. Its twin has
-the same layers, reads the tokens without anchors after one root, and attends from each to all.
+document, for each section and each sentence, and the tokens. HDT reads them as a tree. Its twins
+have the same layers and read the tokens without anchors after one root, attending from each to all
+or as Longformer does. HAT, with layers of its own, reads segments of equal length.
 """
 
 import argparse
@@ -25,12 +26,15 @@ import runs
 from document_nodes import DOCUMENT, SECTION, TOKEN, Nodes, parents
 from foveate import Document
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
-from foveate.models.hdt.modeling_hdt import Rotation
+from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions, Rotation
 from foveate.ops.rotary import rotary_angles, rotate
 from foveate.ops.tree_attention import Tree
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from foveate.preprocessing import HDTProcessor
+from hat import HATConfig, HATModel, token_places
 
 RATIO, WARM_UP = 0.15, 100
+SEGMENT = 128  # tokens of HAT's, with the one that begins it
 SAVED_EVERY = 60.0  # seconds
 CHECKED = 20  # steps between looks at the clock, each of which waits for a GPU
 
@@ -175,6 +179,65 @@ def sequences(documents: Sequence[Nodes], device: str, *, marks_sections: bool =
     )
 
 
+def segments(documents: Sequence[Nodes], device: str) -> Batch:
+    """Cut documents without anchors into HAT's segments, which begin with the document's anchor.
+
+    The first anchor of a document counts as one of its nodes, the others are read by HAT only.
+    """
+    tokens = [ids[types == TOKEN] for ids, types in documents]
+    sizes = [1 + len(its) for its in tokens]
+    places = [np.append(0, token_places(len(its), SEGMENT)) for its in tokens]
+    ends = np.array([its[-1] + 1 for its in places])
+    length = -(-ends.max() // SEGMENT) * SEGMENT
+    ids = np.zeros((len(documents), length), np.int64)
+    for row, (nodes, _) in enumerate(documents):
+        ids[row, ::SEGMENT] = nodes[0]
+        ids[row, places[row][1:]] = tokens[row]
+    used = np.arange(length) < ends[:, None]
+    places = [its + row * length for row, its in enumerate(places)]
+    types = np.full(sum(sizes), TOKEN, np.int8)
+    types[np.cumsum([0, *sizes[:-1]])] = DOCUMENT
+    return Batch(
+        torch.from_numpy(ids.flatten()).to(device),
+        torch.from_numpy(used).to(device),
+        torch.from_numpy(np.concatenate(places)).to(device),
+        types,
+        sizes,
+    )
+
+
+def dense(q: Tensor, k: Tensor, v: Tensor, used: Tensor | None = None) -> Tensor:
+    """Attend to all tokens of sequences.
+
+    Args:
+        q: `(batch, length, heads, head_dim)`.
+        k: Like `q`, or of another length.
+        v: Like `k`.
+        used: `(batch, length of k)` bool, which tokens are not padding; None: all.
+    """
+    mask = None if used is None else used[:, None, None]
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2)
+
+
+def longformer(q: Tensor, k: Tensor, v: Tensor, used: Tensor | None = None) -> Tensor:
+    """Attend to 256 tokens to each side and to the first, which attends to all; see `dense`."""
+    batch, length = q.shape[:2]
+    masked = torch.zeros(batch, length, dtype=torch.bool, device=q.device)
+    if used is not None:
+        masked |= ~used
+    masked[:, 0] = True  # the first token is seen as a global one instead
+    local = window_attention(
+        *(x.flatten(0, 1) for x in (q, k, v)),
+        (256, 256),
+        global_keys_values=GlobalKeysValues(k[:, 0], v[:, 0], [1] * batch),
+        masked_keys=masked.flatten(),
+        lengths=[length] * batch,
+    )
+    first = dense(q[:, :1], k, v, used)
+    return torch.cat([first, local.unflatten(0, (batch, length))[:, 1:]], dim=1)
+
+
 class PaddedPositions(nn.Module):
     """Rotary positions of padded sequences."""
 
@@ -189,12 +252,12 @@ class PaddedPositions(nn.Module):
 
 
 class PaddedAttention(nn.Module):
-    """HDT's attention weights, from each token of a sequence to all."""
+    """HDT's attention weights, on padded sequences."""
 
-    def __init__(self, tree_attention: nn.Module) -> None:
+    def __init__(self, tree_attention: nn.Module, attend: Callable[..., Tensor]) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
-        self.num_heads = tree_attention.num_heads
+        self.num_heads, self.attend = tree_attention.num_heads, attend
 
     def forward(self, hidden_states: Tensor, used: Tensor, rotation: Rotation) -> Tensor:
         """Attend within padded sequences `(sequences * length, d_model)`."""
@@ -202,63 +265,33 @@ class PaddedAttention(nn.Module):
             projection(hidden_states).unflatten(-1, (self.num_heads, -1))
             for projection in (self.q, self.k, self.v)
         )
-        q, k, v = (
-            x.unflatten(0, used.shape).transpose(1, 2) for x in (*rotate(q, k, *rotation), v)
-        )
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=used[:, None, None])
-        output: Tensor = self.o(attended.transpose(1, 2).flatten(2).flatten(0, 1))
+        q, k, v = (x.unflatten(0, used.shape) for x in (*rotate(q, k, *rotation), v))
+        output: Tensor = self.o(self.attend(q, k, v, used).flatten(2).flatten(0, 1))
         return output
 
 
-class SmallEncoder(nn.Module):
-    """HDT or its dense twin, with the head that predicts masked words.
+class MaskedLM(nn.Module):
+    """An encoder with the head that predicts masked words.
 
-    Args:
-        vocabulary: Number of tokens.
-        layers: Number of layers.
-        width: Number of channels, of which each head has 64.
-        position_embedding_type: As in `HDTConfig`; the twin knows rotary positions only.
-        dense: Whether to build the twin.
-        marks_sections: Whether the twin reads the anchors of sections.
+    Attributes:
+        embeddings: Of words.
+        predictions: The head, which shares their weights.
+        read: Packs documents as `forward` takes them.
     """
 
-    def __init__(
-        self,
-        vocabulary: int,
-        layers: int,
-        width: int,
-        *,
-        position_embedding_type: str = "rotary",
-        dense: bool = False,
-        marks_sections: bool = False,
-    ) -> None:
-        super().__init__()
-        config = HDTConfig(
-            vocab_size=vocabulary,
-            d_model=width,
-            d_kv=64,
-            d_ff=4 * width,
-            num_layers=layers,
-            num_heads=width // 64,
-            dropout_rate=0.0,
-            position_embedding_type=position_embedding_type,
-        )
-        hdt = HDTForMaskedLM(config)
-        self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions
-        self.embeddings = hdt.model.shared
-        self.read = partial(sequences, marks_sections=marks_sections) if dense else trees
-        if dense:
-            self.encoder.rotary_positions = PaddedPositions(config)
-            for block in self.encoder.block:
-                layer = block.layer[0]
-                layer.SelfAttention = PaddedAttention(layer.SelfAttention)
+    embeddings: nn.Embedding
+    predictions: HDTMaskedLMPredictions
+    read: Callable[[Sequence[Nodes], str], Batch]
 
     def forward(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
-        """Encode nodes `(nodes,)` to `(nodes, width)`."""
+        """Encode nodes `(nodes,)` to `(nodes, width)`, given their `Batch.structure`."""
         device = ids.device.type
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            encoded: Tensor = self.encoder(self.embeddings(ids), structure).last_hidden_state
-        return encoded
+            return self.encode(ids, structure)
+
+    def encode(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
+        """Do what `forward` says."""
+        raise NotImplementedError
 
     def masked_loss(
         self, documents: Sequence[Nodes], mask: int, rng: np.random.Generator
@@ -278,6 +311,112 @@ class SmallEncoder(nn.Module):
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             logits = self.predictions(encoded)
         return F.cross_entropy(logits.float(), truth)
+
+
+def config_of(vocabulary: int, layers: int, width: int, **others: Any) -> HDTConfig:
+    """Return the configuration of an encoder without dropout, of whose channels a head has 64."""
+    return HDTConfig(
+        vocab_size=vocabulary,
+        d_model=width,
+        d_kv=64,
+        d_ff=4 * width,
+        num_layers=layers,
+        num_heads=width // 64,
+        dropout_rate=0.0,
+        **others,
+    )
+
+
+class SmallEncoder(MaskedLM):
+    """HDT or one of its twins.
+
+    Args:
+        vocabulary: Number of tokens.
+        layers: Number of layers.
+        width: Number of channels, of which each head has 64.
+        position_embedding_type: As in `HDTConfig`; the twins know rotary positions only.
+        attend: The attention of a twin, such as `dense`; None for HDT's.
+        marks_sections: Whether the twin reads the anchors of sections.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        layers: int,
+        width: int,
+        *,
+        position_embedding_type: str = "rotary",
+        attend: Callable[..., Tensor] | None = None,
+        marks_sections: bool = False,
+    ) -> None:
+        super().__init__()
+        config = config_of(
+            vocabulary, layers, width, position_embedding_type=position_embedding_type
+        )
+        hdt = HDTForMaskedLM(config)
+        self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions
+        self.embeddings = hdt.model.shared
+        self.read = trees
+        if attend is not None:
+            self.read = partial(sequences, marks_sections=marks_sections)
+            self.encoder.rotary_positions = PaddedPositions(config)
+            for block in self.encoder.block:
+                layer = block.layer[0]
+                layer.SelfAttention = PaddedAttention(layer.SelfAttention, attend)
+
+    def encode(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
+        """Encode nodes by HDT's layers."""
+        encoded: Tensor = self.encoder(self.embeddings(ids), structure).last_hidden_state
+        return encoded
+
+
+class SmallHAT(MaskedLM):
+    """HAT with rotary positions, and a layer over segments after every third layer.
+
+    Args:
+        vocabulary: Number of tokens.
+        layers: Number of layers within segments.
+        width: Number of channels, of which each head has 64.
+    """
+
+    def __init__(self, vocabulary: int, layers: int, width: int) -> None:
+        super().__init__()
+        self.hat, self.predictions = hat_for_masked_lm(
+            config_of(vocabulary, layers, width), rotary=True
+        )
+        self.embeddings = self.hat.word_embeddings
+        self.read = segments
+
+    def encode(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
+        """Encode the tokens of documents cut into segments."""
+        assert isinstance(structure, Tensor)
+        encoded = self.hat(ids.unflatten(0, structure.shape), structure).last_hidden_state
+        return encoded.flatten(0, 1)
+
+
+def hat_for_masked_lm(
+    config: HDTConfig, *, rotary: bool, max_segments: int = 32
+) -> tuple[HATModel, HDTMaskedLMPredictions]:
+    """Return a HAT of the sizes of HDT, and HDT's head with HAT's embeddings."""
+    hat = HATModel(
+        HATConfig(
+            config.vocab_size,
+            hidden_size=config.d_model,
+            intermediate_size=config.d_ff,
+            num_hidden_layers=config.num_layers,
+            num_attention_heads=config.num_heads,
+            segment_length=SEGMENT,
+            max_segments=max_segments,
+            cross_segment_every=3,
+            dropout=0.0,
+            rotary=rotary,
+        )
+    )
+    predictions = HDTMaskedLMPredictions(config)
+    predictions.decoder.weight = hat.word_embeddings.weight
+    predictions.decoder.bias = predictions.bias
+    nn.init.zeros_(predictions.bias)
+    return hat, predictions
 
 
 # Training

@@ -1,21 +1,25 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from classification import (
-    VERSIONS,
     Classifier,
     by_quarter,
+    is_preferred,
+    is_right,
+    redrawn_means,
+    single_and_pairs,
+)
+from classification_data import (
+    VERSIONS,
     first_sections,
     first_tokens,
     in_pseudo_sections,
-    is_preferred,
-    is_right,
-    single_and_pairs,
     version,
 )
 from document_nodes import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes
-from small_encoders import SmallEncoder, batches, epochs, sequences
+from small_encoders import SmallEncoder, SmallHAT, batches, dense, epochs, longformer
 
 
 def a_document(*sections: int) -> Nodes:
@@ -85,24 +89,47 @@ def test_counted_words_differ_from_pairs_and_quarters() -> None:
     assert [number % 4 for number in by_quarter(nodes)] == [0, 1, 2, 3]
 
 
-def test_padding_changes_nothing() -> None:
+ENCODERS = {
+    "HDT": lambda: SmallEncoder(300, layers=3, width=64),
+    "dense": lambda: SmallEncoder(300, layers=3, width=64, attend=dense),
+    "Longformer": lambda: SmallEncoder(300, layers=3, width=64, attend=longformer),
+    "HAT": lambda: SmallHAT(300, layers=3, width=64),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_documents_do_not_depend_on_batch_mates(name: str) -> None:
     torch.manual_seed(0)
-    model = SmallEncoder(100, layers=2, width=64, dense=True).eval()
-    documents = [a_document(20), a_document(2, 1)]
-    together, alone = sequences(documents, "cpu"), sequences(documents[1:], "cpu")
+    model = ENCODERS[name]().eval()
+    documents = [a_document(80), a_document(2, 1)]
+    together, alone = model.read(documents, "cpu"), model.read(documents[1:], "cpu")
     with torch.no_grad():
         both = model(together.ids, together.structure)[together.places]
         one = model(alone.ids, alone.structure)[alone.places]
     torch.testing.assert_close(both[together.sizes[0] :], one, atol=1e-5, rtol=1e-4)
     assert together.types.tolist().count(DOCUMENT) == 2
+    tokens = [ids[types == TOKEN].tolist() for ids, types in documents]
+    read = together.ids[together.places][torch.from_numpy(together.types == TOKEN)]
+    assert read.tolist() == [*tokens[0], *tokens[1]]
+
+
+def test_longformer_sees_a_window_and_the_first_token() -> None:
+    q, k, v = torch.randn(3, 2, 700, 1, 16, dtype=torch.float64)
+    used = torch.ones(2, 700, dtype=torch.bool)
+    used[1, 600:] = False
+    distance = (torch.arange(700)[:, None] - torch.arange(700)).abs()
+    visible = (distance <= 256) | (torch.arange(700) == 0) | (torch.arange(700) == 0)[:, None]
+    mask = (visible & used[:, None])[:, None]
+    x = (its.transpose(1, 2) for its in (q, k, v))
+    expected = F.scaled_dot_product_attention(*x, attn_mask=mask).transpose(1, 2)
+    torch.testing.assert_close(longformer(q, k, v, used)[used], expected[used])
 
 
 def test_classifier_takes_a_mean_and_a_root_of_each_document() -> None:
     torch.manual_seed(0)
     documents = [a_document(20), a_document(2, 1)]
-    for dense in (False, True):
-        encoder = SmallEncoder(100, layers=1, width=64, dense=dense)
-        model = Classifier(encoder, 512, 64, pseudo=False).eval()
+    for new in ENCODERS.values():
+        model = Classifier(new(), 512, 64, pseudo=False).eval()
         with torch.no_grad():
             both, one = model(documents), model(documents[1:])
         torch.testing.assert_close(both[1:], one, atol=1e-5, rtol=1e-4)
@@ -116,3 +143,16 @@ def test_batches_fit_and_continue() -> None:
     assert all(len(batch) == 1 or sum(sizes[i] for i in batch) <= 10 for batch in drawn)
     begun, continued = epochs(sizes, 10, 0, 0), epochs(sizes, 10, 0, 7)
     assert [next(begun) for _ in range(9)][7:] == [next(continued) for _ in range(2)]
+
+
+def test_intervals_know_that_pretrainings_differ() -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = np.ones((3, 200)), np.zeros((3, 200))
+    np.testing.assert_allclose(redrawn_means(ours, theirs, rng), 1)
+    theirs[0] = 3.0  # one of three pretrainings
+    drawn = redrawn_means(ours, theirs, rng)
+    np.testing.assert_allclose(drawn.mean(), 0, atol=0.05)
+    assert set(drawn.round(6).tolist()) == {1.0, 0.0, -1.0, -2.0}
+    noisy = rng.random((3, 200))
+    drawn = redrawn_means(noisy, noisy, rng)
+    assert np.percentile(drawn, 2.5) < 0 < np.percentile(drawn, 97.5)
