@@ -45,8 +45,8 @@ pretrainings, each of which counts as the mean of its fine-tunings. Intervals of
 95 % of a bootstrap that draws documents and, for both models, pretrainings.
 
 Each pretraining and each model is a process. A run that is interrupted continues when the command
-is repeated; a fine-tuning that has not finished is named in the results, and a model without all of
-them is left out of the tables.
+is repeated; a fine-tuning that has not finished is named in the results, and a model counts with
+those of its pretrainings that were fine-tuned.
 """
 
 import argparse
@@ -264,9 +264,15 @@ def finetune(name: str, options: argparse.Namespace) -> None:
     if len(scores) < len(RATES):
         return
     rate = RATES[int(np.argmax(scores))]
-    for number in range(options.pretrainings):
-        for seed in range(number * options.seeds, (number + 1) * options.seeds):
+    for number, seeds in enumerate(fine_tunings(options)):
+        for seed in seeds:
             finetuned(name, number, seed, rate, "held_out", data, options)
+
+
+def fine_tunings(options: argparse.Namespace) -> list[range]:
+    """Return the seeds of fine-tuning after each pretraining; none is used twice."""
+    ends = [number * options.seeds for number in range(options.pretrainings + 1)]
+    return [range(*its) for its in pairwise(ends)]
 
 
 def finetuned(
@@ -472,11 +478,12 @@ def gather(options: argparse.Namespace) -> None:
     """Save the accuracies, the paired differences and what has not finished; print the tables."""
     sources = Documents(options.data / "classification.xz").arrays["sources"]
     missing = []
-    logits, rates, penalties = {}, {}, {}
+    logits: dict[str, list[np.ndarray]] = {}
+    rates, penalties = {}, {}
     for name in TEXTS:
         if run_file(options, name).exists():
             found = np.load(run_file(options, name))
-            logits[name] = found["logits"][None, None]
+            logits[name] = [found["logits"][None]]
             penalties[name] = float(found["penalty"])
         else:
             missing.append(name)
@@ -485,18 +492,21 @@ def gather(options: argparse.Namespace) -> None:
         if not all(file.exists() for file in tried.values()):
             missing.append(name)
             continue
-        rates[name] = {rate: 100 * overall(np.load(file)["logits"]) for rate, file in tried.items()}
+        rates[name] = {
+            f"{rate:g}": round(100 * overall(np.load(file)["logits"]), 2)
+            for rate, file in tried.items()
+        }
         best = max(rates[name], key=rates[name].__getitem__)
         files = [
-            run_file(options, f"{name} {i // options.seeds} {i} held_out {best:g}")
-            for i in range(options.pretrainings * options.seeds)
+            [run_file(options, f"{name} {number} {seed} held_out {best}") for seed in seeds]
+            for number, seeds in enumerate(fine_tunings(options))
         ]
-        missing += [file.stem for file in files if not file.exists()]
-        if all(file.exists() for file in files):
-            its = np.stack([np.load(file)["logits"] for file in files])
-            logits[name] = its.reshape(options.pretrainings, options.seeds, *its.shape[1:])
+        missing += [file.stem for its in files for file in its if not file.exists()]
+        finished = [[np.load(file)["logits"] for file in its if file.exists()] for its in files]
+        if any(finished):
+            logits[name] = [np.stack(its) for its in finished if its]
     right = {
-        (name, other): is_right(its, other).mean(1)
+        (name, other): np.stack([is_right(pretrained, other).mean(0) for pretrained in its])
         for name, its in logits.items()
         for other in VERSIONS[1:]
     }
@@ -513,21 +523,29 @@ def gather(options: argparse.Namespace) -> None:
             {
                 "model": name,
                 "against": other,
-                "each pretraining": (100 * its.mean(1)).round(2).tolist(),
-                "each seed": (100 * is_right(logits[name], other).mean(2)).round(2).tolist(),
-                "preferred": (100 * is_preferred(logits[name], other).mean((1, 2))).tolist(),
+                "each pretraining": percent(scores),
+                "each seed": [percent(is_right(its, other)) for its in logits[name]],
+                "preferred": [
+                    round(100 * float(is_preferred(its, other).mean()), 2) for its in logits[name]
+                ],
                 "by corpus": {
-                    corpus: round(100 * float(its[:, sources == i].mean()), 2)
+                    corpus: round(100 * float(scores[:, sources == i].mean()), 2)
                     for i, corpus in enumerate(CORPORA)
                 },
             }
-            for (name, other), its in right.items()
+            for (name, other), scores in right.items()
         ],
         "differences": differences(right),
     }
     report.save(options.results, results, "transformers", "scikit-learn", missing=missing)
     for table in tables(results).values():
         print(f"\n{table}")
+
+
+def percent(scores: np.ndarray) -> list[float]:
+    """Return the means of scores `(runs, documents)` in percent."""
+    found: list[float] = (100 * scores.mean(1, dtype=np.float64)).round(2).tolist()
+    return found
 
 
 def differences(right: dict[tuple[str, str], np.ndarray]) -> list[dict[str, Any]]:
