@@ -7,8 +7,7 @@ READY := .venv/.ready
 .PHONY: demo test lint format docs
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	$(PIP) torch
+	$(PYTHON) -m venv --upgrade-deps .venv
 	$(PIP) --editable '.[dev]'
 	touch $@
 
