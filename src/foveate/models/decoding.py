@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedConfig
 
+from foveate.ops.precision import widened
 from foveate.ops.relative_attention import relative_attention
 
 
@@ -81,7 +82,7 @@ def decode_attention(
         `(batch, 1, heads, head_dim)`.
     """
     scores = q @ k.mT
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    scores = widened(scores)
     if scale != 1:
         scores = scores * scale
     if bias is not None:

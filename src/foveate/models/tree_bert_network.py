@@ -29,6 +29,7 @@ from foveate.models.padding import PackedForest
 from foveate.models.projections import add_and_norm, drop, project, project_heads
 from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
+from foveate.ops.precision import widened
 from foveate.ops.tree_attention import Tree, tree_attention
 from foveate.ops.tree_attention.dense import attend_families
 from foveate.ops.tree_attention.eager import update_by_family
@@ -410,7 +411,7 @@ class TreeBertPooling(nn.Module):
 
     def forward(self, hidden_states: Tensor, tree: Tree, anchors: Anchors) -> Tensor:
         """Pool hidden states `(nodes, hidden_size)`: `(anchors, hidden_size)` of unit length."""
-        hidden_states = _at_least_float32(hidden_states)
+        hidden_states = widened(hidden_states)
         own = hidden_states[anchors.nodes]
         index = torch.empty_like(tree.parent)
         index[anchors.nodes] = torch.arange(len(own), device=own.device)
@@ -457,7 +458,7 @@ class TreeBertSalience(nn.Module):
         scale = embeddings.shape[-1] ** 0.5  # unit vectors have small entries
         of_section, of_document = embeddings[section], embeddings[root]
         features = [
-            _at_least_float32(hidden_states),
+            widened(hidden_states),
             scale * embeddings,
             scale * of_section,
             scale * of_document,
@@ -467,7 +468,7 @@ class TreeBertSalience(nn.Module):
         ]
         normed = self.norm(torch.cat(features, dim=-1).to(self.norm.weight.dtype))
         salience = self.output(self.dropout(self.activation(self.dense(normed))))[:, 0]
-        return _at_least_float32(salience) * anchors.is_sentence
+        return widened(salience) * anchors.is_sentence
 
 
 NUM_PLACES = 8
@@ -506,10 +507,6 @@ def places(anchors: Anchors, section: Tensor, root: Tensor) -> Tensor:
         size.log() / 5,
     ]
     return torch.stack([feature.float() for feature in features], dim=-1)
-
-
-def _at_least_float32(x: Tensor) -> Tensor:
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def sinusoids(index: Tensor, size: int) -> Tensor:

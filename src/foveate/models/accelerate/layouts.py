@@ -9,6 +9,7 @@ from torch.utils import _pytree as pytree
 
 from foveate.models.padding import PackedSequences
 from foveate.ops.compiling import refuse_export
+from foveate.ops.precision import accumulation_dtype
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class BlockSummaries:
             hidden_states = hidden_states.masked_fill(self.padding[..., None], 0)
         if incomplete := -hidden_states.shape[1] % self.block_size:
             hidden_states = F.pad(hidden_states, (0, 0, 0, incomplete))
-        wide = torch.promote_types(hidden_states.dtype, torch.float32)
+        wide = accumulation_dtype(hidden_states.dtype)
         blocks: Tensor = hidden_states.unflatten(1, (-1, self.block_size))
         sums = blocks.sum(2, dtype=wide)
         if self.is_alone is not None:

@@ -22,6 +22,7 @@ from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.projections import project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
+from foveate.ops.precision import widened
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 
 from .layouts import BlockSummaries, PackedSpans
@@ -251,4 +252,4 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
 def _bias_tables(num_buckets: int, device: torch.device, *tables: nn.Module) -> Tensor:
     """Stack tables `(num_buckets, heads)`, at least in float32, as the scores are."""
     stacked = torch.stack([bias_table(table, num_buckets, device) for table in tables])
-    return stacked.to(torch.promote_types(stacked.dtype, torch.float32))
+    return widened(stacked)

@@ -13,6 +13,7 @@ from foveate.models.padding import PaddingMask, padding_mask
 from foveate.models.projections import project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
+from foveate.ops.precision import widened
 from foveate.ops.relative_attention import relative_attention
 
 from .patching import warn_of_slow_weights
@@ -145,7 +146,7 @@ class RelativeT5Attention(T5Attention):
         table = bias_table(
             self.relative_attention_bias, self.relative_attention_num_buckets, device
         )
-        return table.to(torch.promote_types(table.dtype, torch.float32))
+        return widened(table)
 
     def _heads(self, projected: Tensor) -> Tensor:
         """`(batch, length, heads · head_dim)` to `(batch, heads, length, head_dim)`."""

@@ -19,6 +19,7 @@ from foveate.models.padding import PackedForest, mask_to_bias
 from foveate.models.utils import bias_table
 from foveate.ops.compiling import uncompiled
 from foveate.ops.cross_entropy import cross_entropy
+from foveate.ops.precision import widened
 from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import IGNORE_INDEX
@@ -129,7 +130,7 @@ class RelativeBias(nn.Embedding):
             other tokens, the biases of all keys, `(heads, 1, past + 1)`.
         """
         table = bias_table(self, self.num_embeddings, device)
-        table = table.to(torch.promote_types(table.dtype, torch.float32))
+        table = widened(table)
         if num_queries > 1:
             return table
         distance = torch.arange(-past, 1, device=device)

@@ -20,6 +20,7 @@ from transformers.models.t5.modeling_t5 import T5Block, T5Stack
 from foveate.models.accelerate.t5 import NO_WEIGHTS, RelativeT5Attention
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.padding import PaddingMask
+from foveate.ops.precision import accumulation_dtype
 
 
 def compress_cross_attention(decoder: T5Stack) -> None:
@@ -194,7 +195,7 @@ class EncoderBlocks(NamedTuple):
         padded = F.pad(states, (0, 0, 0, self.real[0].numel() - states.shape[1]))
         blocks = padded.unflatten(1, self.real.shape[1:])
         blocks = blocks * self.real[..., None].to(blocks.dtype)
-        wide = torch.promote_types(states.dtype, torch.float32)
+        wide = accumulation_dtype(states.dtype)
         means: Tensor = blocks.sum(2, dtype=wide) / self.counts.clamp(min=1)[..., None]
         return means.to(states.dtype)
 

@@ -6,7 +6,7 @@ It is private to torch, which may rename it: without it, the same is computed by
 import torch
 from torch import Tensor
 
-from .precision import widened
+from foveate.ops.precision import widened
 
 _kernel = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
 

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.ops._packed.cpu_kernel import attend, has_cpu_kernel
-from foveate.ops._packed.precision import accumulation_dtype, widened, zero_gradient
 from foveate.ops.differentiation import once_differentiable, refuse_transforms
+from foveate.ops.precision import accumulation_dtype, widened, zero_gradient
 
 TILE = 1 << 18
 """Scores materialized at once, which should fit in cache, unless one query has more."""

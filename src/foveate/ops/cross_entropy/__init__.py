@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.ops.backends import choose
+from foveate.ops.precision import widened
 
 from . import reference as _reference
 
@@ -55,7 +56,7 @@ def cross_entropy(
         from . import triton as _triton
 
         return _triton.cross_entropy(logits, labels, ignore_index)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = widened(logits)
     if backend == "reference":
         return _reference.cross_entropy(logits, labels, ignore_index)
     losses = F.cross_entropy(

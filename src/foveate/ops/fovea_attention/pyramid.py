@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from foveate.ops.precision import widened
+
 from .nodes import PyramidNode
 
 
@@ -30,7 +32,7 @@ def build_pyramid(x: Tensor, block_size: int, num_levels: int) -> Tensor:
         Windows of all levels, concatenated, `(windows, heads, head_dim)`, at least float32. A
         window at the end of the sequence averages the tokens that exist.
     """
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    x = widened(x)
     sums, means = [x], [x]
     for level in range(1, num_levels):
         narrow, wide = window_stride(level - 1, block_size), window_stride(level, block_size)

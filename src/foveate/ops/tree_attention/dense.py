@@ -7,6 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
 from foveate.ops.differentiation import is_transformed
+from foveate.ops.precision import accumulation_dtype, widened
 
 from .families import FamilyBatch
 
@@ -34,7 +35,7 @@ def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> tupl
         they are roots; and for inner nodes the log-sum-exp of the scores, `(members, heads)`.
     """
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = q.new_zeros(q.shape[:2], dtype=torch.promote_types(q.dtype, torch.float32))
+    lse = q.new_zeros(q.shape[:2], dtype=accumulation_dtype(q.dtype))
     start = 0
     for number, size, any_inner, are_roots in batch.groups:
         queries, group_out, group_lse = (
@@ -147,4 +148,4 @@ def _tile_log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
 
 def _score_log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
     scores = torch.einsum("bmhd,bnhd->bmhn", q, k) * scale
-    return torch.logsumexp(scores.to(torch.promote_types(scores.dtype, torch.float32)), dim=-1)
+    return torch.logsumexp(widened(scores), dim=-1)

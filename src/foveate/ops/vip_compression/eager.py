@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from foveate.ops.differentiation import once_differentiable
+from foveate.ops.precision import accumulation_dtype
 
 
 def build(tokens: Tensor, counts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """Compute the coarsest means and the Δs of each level; see `SegmentTree.from_tokens`."""
-    sum_dtype = torch.promote_types(tokens.dtype, torch.float32)
+    sum_dtype = accumulation_dtype(tokens.dtype)
     sums = tokens
     means: list[Tensor] = []
     deltas: list[Tensor] = []

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from foveate.ops.backends import choose
+from foveate.ops.precision import accumulation_dtype
 
 from .layout import CompressionLayout, PackedLengths
 
@@ -73,7 +74,7 @@ def vip_scores(
             k_counts=keys.lengths_tensor,
         )
         return _triton.vip_scores(q, k, inputs, vips.longest, keys.longest, scale)
-    dtype = torch.promote_types(q.dtype, torch.float32)
+    dtype = accumulation_dtype(q.dtype)
     q, k = vips.pad(q.to(dtype) * scale), keys.pad(k.to(dtype))
     q_positions, k_positions = vips.pad(layout.vip_positions), keys.pad(candidates.positions)
     vip_weights, key_bias = vips.pad(layout.vip_weights), keys.pad(candidates.key_bias.to(dtype))

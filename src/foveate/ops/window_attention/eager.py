@@ -21,9 +21,9 @@ from torch import Tensor
 
 from foveate.ops._packed.buckets import bias_by_distance
 from foveate.ops._packed.cpu_kernel import attend
-from foveate.ops._packed.precision import accumulation_dtype, widened, zero_gradient
 from foveate.ops.compiling import uncompiled
 from foveate.ops.differentiation import once_differentiable, refuse_transforms
+from foveate.ops.precision import accumulation_dtype, widened, zero_gradient
 
 from .global_attention import GlobalKeysValues, masked_key_bias
 
