@@ -61,6 +61,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
 import report
@@ -253,7 +254,7 @@ def pretrain(kind: str, number: int, options: argparse.Namespace) -> None:
         falls=True,
         name=f"{kind}, {number}",
     )
-    torch.save(model.state_dict(), folder / "weights.pt")
+    save_model(model, str(folder / "weights.safetensors"))
 
 
 def finetune(name: str, options: argparse.Namespace) -> None:
@@ -291,7 +292,7 @@ def finetuned(
     kind, length, pseudo = MODELS[name]
     pretrained = new_encoder(kind, number, data, options)
     folder = runs.run_folder(options.state, pretraining(kind, number))
-    pretrained.load_state_dict(torch.load(folder / "weights.pt", weights_only=True))
+    load_model(pretrained, folder / "weights.safetensors")
     torch.manual_seed(seed)
     model = Classifier(pretrained, length, options.width, pseudo=pseudo)
     model.to("cuda" if torch.cuda.is_available() else "cpu")

@@ -30,7 +30,7 @@ its weights are chosen on the documents for development.
 import argparse
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -77,8 +77,9 @@ def main() -> None:
     options = parser.parse_args()
     if not options.features.exists():
         encoder = Encoder.from_pretrained(options.model, device=options.device)
-        torch.save(judge_all(options.data, options.split, options.limit, encoder), options.features)
-    judged = torch.load(options.features, weights_only=False)
+        kept = judge_all(options.data, options.split, options.limit, encoder)
+        torch.save(map_sets(tuple, kept), options.features)
+    judged = map_sets(Judged._make, torch.load(options.features))
     results = {kind: choose(sets, PARTS[kind]) for kind, sets in judged.items()}
     for kind, result in results.items():
         print_result(kind, result)
@@ -102,6 +103,14 @@ class Judged(NamedTuple):
 
 
 Sets = dict[str, list[Judged]]
+
+
+def map_sets(function: Callable[[Any], Any], judged: dict[str, Any]) -> dict[str, Any]:
+    """Apply a function to all queries, such as one to plain tuples, which `torch.load` accepts."""
+    return {
+        kind: {name: [function(one) for one in its] for name, its in sets.items()}
+        for kind, sets in judged.items()
+    }
 
 
 def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[str, Sets]:
