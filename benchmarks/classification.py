@@ -26,7 +26,7 @@ development documents, serves to choose learning rates and penalties, and nothin
 - HDT and dense read the first 512 tokens, or all;
 - "added positions" is HDT with its published positions, which are added to the embeddings;
 - "sections marked" is dense attention that reads a token at the beginning of each section, as HDT
-  does;
+  does; with "sentences marked", it reads one at the beginning of each sentence, too;
 - the last three of `MODELS` are HDT with 32 sentences to a section, put together after shuffling:
   in both stages, or in one of them.
 
@@ -78,7 +78,7 @@ from classification_data import (
     in_pseudo_sections,
     prepare,
 )
-from document_nodes import TOKEN, Nodes, pieces
+from document_nodes import SECTION, SENTENCE, TOKEN, Nodes, pieces
 from small_encoders import (
     Documents,
     MaskedLM,
@@ -111,7 +111,10 @@ KINDS = {
     "Longformer": Kind(partial(SmallEncoder, attend=longformer)),
     "dense": Kind(partial(SmallEncoder, attend=dense)),
     "dense, 512 tokens": Kind(partial(SmallEncoder, attend=dense), SHORT),
-    "dense, sections marked": Kind(partial(SmallEncoder, attend=dense, marks_sections=True)),
+    "dense, sections marked": Kind(partial(SmallEncoder, attend=dense, marked=[SECTION])),
+    "dense, sentences marked": Kind(
+        partial(SmallEncoder, attend=dense, marked=[SECTION, SENTENCE])
+    ),
     "HDT, pseudo-sections": Kind(SmallEncoder, pseudo=True),
 }
 MODELS = {
@@ -123,6 +126,7 @@ MODELS = {
     "dense, whole": ("dense", MOST_TOKENS, False),
     "dense, 512 tokens": ("dense, 512 tokens", SHORT, False),
     "dense, sections marked": ("dense, sections marked", MOST_TOKENS, False),
+    "dense, sentences marked": ("dense, sentences marked", MOST_TOKENS, False),
     "HDT, pseudo-sections": ("HDT, pseudo-sections", MOST_TOKENS, True),
     "HDT, true sections, then pseudo": ("HDT", MOST_TOKENS, True),
     "HDT, pseudo-sections, then true": ("HDT, pseudo-sections", MOST_TOKENS, False),

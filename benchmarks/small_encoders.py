@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import runs
-from document_nodes import DOCUMENT, SECTION, TOKEN, Nodes, parents
+from document_nodes import DOCUMENT, TOKEN, Nodes, parents
 from foveate import Document
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
 from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions, Rotation
@@ -159,10 +159,9 @@ def trees(documents: Sequence[Nodes], device: str) -> Batch:
     )
 
 
-def sequences(documents: Sequence[Nodes], device: str, *, marks_sections: bool = False) -> Batch:
-    """Pad documents as sequences of tokens after the document's anchor, maybe with sections'."""
-    kinds = [TOKEN, DOCUMENT, *([SECTION] if marks_sections else [])]
-    read = [np.isin(types, kinds) for _, types in documents]
+def sequences(documents: Sequence[Nodes], device: str, *, marked: Sequence[int] = ()) -> Batch:
+    """Pad documents as sequences of tokens and marked anchors, after the document's anchor."""
+    read = [np.isin(types, [TOKEN, DOCUMENT, *marked]) for _, types in documents]
     sizes = [int(its.sum()) for its in read]
     length = -(-max(sizes) // 64) * 64
     ids = torch.zeros(len(documents), length, dtype=torch.long)
@@ -336,7 +335,7 @@ class SmallEncoder(MaskedLM):
         width: Number of channels, of which each head has 64.
         position_embedding_type: As in `HDTConfig`; the twins know rotary positions only.
         attend: The attention of a twin, such as `dense`; None for HDT's.
-        marks_sections: Whether the twin reads the anchors of sections.
+        marked: The kinds of anchors that the twin reads besides the document's.
     """
 
     def __init__(
@@ -347,7 +346,7 @@ class SmallEncoder(MaskedLM):
         *,
         position_embedding_type: str = "rotary",
         attend: Callable[..., Tensor] | None = None,
-        marks_sections: bool = False,
+        marked: Sequence[int] = (),
     ) -> None:
         super().__init__()
         config = config_of(
@@ -358,7 +357,7 @@ class SmallEncoder(MaskedLM):
         self.embeddings = hdt.model.shared
         self.read = trees
         if attend is not None:
-            self.read = partial(sequences, marks_sections=marks_sections)
+            self.read = partial(sequences, marked=marked)
             self.encoder.rotary_positions = PaddedPositions(config)
             for block in self.encoder.block:
                 layer = block.layer[0]

@@ -92,6 +92,9 @@ def test_counted_words_differ_from_pairs_and_quarters() -> None:
 ENCODERS = {
     "HDT": lambda: SmallEncoder(300, layers=3, width=64),
     "dense": lambda: SmallEncoder(300, layers=3, width=64, attend=dense),
+    "sentences marked": lambda: SmallEncoder(
+        300, layers=3, width=64, attend=dense, marked=[SECTION, SENTENCE]
+    ),
     "Longformer": lambda: SmallEncoder(300, layers=3, width=64, attend=longformer),
     "HAT": lambda: SmallHAT(300, layers=3, width=64),
 }
