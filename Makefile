@@ -6,6 +6,7 @@ READY := .venv/.ready
 
 .PHONY: demo test lint format docs
 
+# The pip that comes with Python takes a minute longer to resolve the packages.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --upgrade-deps .venv
 	$(PIP) --editable '.[dev]'

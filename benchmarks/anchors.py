@@ -54,6 +54,7 @@ from small_encoders import (
     Documents,
     SmallEncoder,
     epochs,
+    mixed_precision,
     nodes_of,
     trees,
     write_documents,
@@ -201,7 +202,7 @@ class Objectives:
         losses = []
         for kind in (SECTION, DOCUMENT):
             anchors = hidden[batch.places[batch.nodes(kind)]]
-            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            with mixed_precision(device):
                 logits = model.predictions(anchors)
             found = logits.float().log_softmax(-1)[batch.anchors(kind)[tokens], truth]
             losses.append(-(weights * found).sum() / weights.sum())

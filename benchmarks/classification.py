@@ -264,14 +264,14 @@ def pretrain(kind: str, number: int, options: argparse.Namespace) -> None:
 def finetune(name: str, options: argparse.Namespace) -> None:
     """Choose a model's learning rate, then fine-tune each of its pretrained encoders."""
     data = Documents(options.data / "classification.xz")
-    tried = [finetuned(name, 0, 0, rate, "development", data, options) for rate in RATES]
-    scores = [overall(logits) for logits in tried if logits is not None]
+    for rate in RATES:
+        finetune_one(name, 0, 0, rate, "development", data, options)
+    scores = development_scores(name, options)
     if len(scores) < len(RATES):
         return
-    rate = RATES[int(np.argmax(scores))]
     for number, seeds in enumerate(fine_tunings(options)):
         for seed in seeds:
-            finetuned(name, number, seed, rate, "held_out", data, options)
+            finetune_one(name, number, seed, best(scores), "held_out", data, options)
 
 
 def fine_tunings(options: argparse.Namespace) -> list[range]:
@@ -280,7 +280,18 @@ def fine_tunings(options: argparse.Namespace) -> list[range]:
     return [range(*its) for its in pairwise(ends)]
 
 
-def finetuned(
+def development_scores(name: str, options: argparse.Namespace) -> dict[float, float]:
+    """Return how often a model is right about development documents, by learning rate."""
+    files = {rate: run_file(options, name, 0, 0, "development", rate) for rate in RATES}
+    return {rate: overall(np.load(file)["logits"]) for rate, file in files.items() if file.exists()}
+
+
+def best(scores: dict[float, float]) -> float:
+    """Return what has the highest score."""
+    return max(scores, key=scores.__getitem__)
+
+
+def finetune_one(
     name: str,
     number: int,
     seed: int,
@@ -288,11 +299,11 @@ def finetuned(
     part: str,
     data: Documents,
     options: argparse.Namespace,
-) -> np.ndarray | None:
-    """Return the logits of the documents of a part after fine-tuning; None if time is over."""
-    file = run_file(options, f"{name} {number} {seed} {part} {rate:g}")
+) -> None:
+    """Fine-tune and keep the logits of the documents of a part, unless they are or time is over."""
+    file = run_file(options, name, number, seed, part, rate)
     if file.exists():
-        return np.asarray(np.load(file)["logits"])
+        return
     kind, length, pseudo = MODELS[name]
     pretrained = new_encoder(kind, number, data, options)
     folder = runs.run_folder(options.state, pretraining(kind, number))
@@ -304,17 +315,16 @@ def finetuned(
     losses = train(model, data.part("training"), seed, rate, options)
     if losses is None:
         print(f"{file.stem}: no time left", flush=True)
-        return None
+        return
     seconds = time.perf_counter() - began
     logits = classify(model, data.part(part), options)
     np.savez(file, logits=logits, losses=losses, seconds=seconds)
     report_scores(file.stem, logits)
-    return logits
 
 
-def run_file(options: argparse.Namespace, name: str) -> Path:
-    """Return the file of a run's logits."""
-    folder = runs.run_folder(options.state, name)
+def run_file(options: argparse.Namespace, *names: str | float) -> Path:
+    """Return the file of the logits of a run, which has these names."""
+    folder = runs.run_folder(options.state, " ".join(map(str, names)))
     return folder.with_name(f"{folder.name}.npz")
 
 
@@ -404,13 +414,16 @@ def classify_counts(name: str, known: Sequence[Nodes], data: Documents) -> tuple
     classes = np.tile(np.arange(len(VERSIONS)), len(known) // len(VERSIONS))
     models = {C: LogisticRegression(C=C, max_iter=100).fit(weights, classes) for C in PENALTIES}
 
-    def logits(penalty: float, part: str) -> np.ndarray:
-        unknown = words.transform(held_out_versions(data.part(part), 0))
+    def logits(penalty: float, unknown: Any) -> np.ndarray:
         odds = models[penalty].decision_function(unknown)
         return np.asarray(odds.reshape(-1, len(VERSIONS), len(VERSIONS)))
 
-    best = max(PENALTIES, key=lambda penalty: overall(logits(penalty, "development")))
-    return logits(best, "held_out"), best
+    development, held_out = (
+        words.transform(held_out_versions(data.part(part), 0))
+        for part in ("development", "held_out")
+    )
+    penalty = best({C: overall(logits(C, development)) for C in PENALTIES})
+    return logits(penalty, held_out), penalty
 
 
 def single_and_pairs(nodes: Nodes) -> list[int]:
@@ -493,17 +506,13 @@ def gather(options: argparse.Namespace) -> None:
         else:
             missing.append(name)
     for name in options.models:
-        tried = {rate: run_file(options, f"{name} 0 0 development {rate:g}") for rate in RATES}
-        if not all(file.exists() for file in tried.values()):
+        scores = development_scores(name, options)
+        if len(scores) < len(RATES):
             missing.append(name)
             continue
-        rates[name] = {
-            f"{rate:g}": round(100 * overall(np.load(file)["logits"]), 2)
-            for rate, file in tried.items()
-        }
-        best = max(rates[name], key=rates[name].__getitem__)
+        rates[name] = {str(rate): round(100 * score, 2) for rate, score in scores.items()}
         files = [
-            [run_file(options, f"{name} {number} {seed} held_out {best}") for seed in seeds]
+            [run_file(options, name, number, seed, "held_out", best(scores)) for seed in seeds]
             for number, seeds in enumerate(fine_tunings(options))
         ]
         missing += [file.stem for its in files for file in its if not file.exists()]
@@ -528,17 +537,17 @@ def gather(options: argparse.Namespace) -> None:
             {
                 "model": name,
                 "against": other,
-                "each pretraining": percent(scores),
-                "each seed": [percent(is_right(its, other)) for its in logits[name]],
+                "each pretraining": percent(its),
+                "each seed": [percent(is_right(one, other)) for one in logits[name]],
                 "preferred": [
-                    round(100 * float(is_preferred(its, other).mean()), 2) for its in logits[name]
+                    round(100 * float(is_preferred(one, other).mean()), 2) for one in logits[name]
                 ],
                 "by corpus": {
-                    corpus: round(100 * float(scores[:, sources == i].mean()), 2)
+                    corpus: round(100 * float(its[:, sources == i].mean()), 2)
                     for i, corpus in enumerate(CORPORA)
                 },
             }
-            for (name, other), scores in right.items()
+            for (name, other), its in right.items()
         ],
         "differences": differences(right),
     }
@@ -601,10 +610,11 @@ def redrawn_means(ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
     """Return the accuracies, and HDT's differences from the others."""
-    names = [name for name in (*TEXTS, *MODELS) if any_of(results, name)]
     rows = []
-    for name in names:
-        its = any_of(results, name)
+    for name in (*TEXTS, *MODELS):
+        its = [one for one in results["accuracy"] if one["model"] == name]
+        if not its:
+            continue
         rows.append(
             [
                 name,
@@ -627,11 +637,6 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         for its in results["differences"]
     ]
     return found | {"differences": report.table(["shuffled", "HDT, whole, against", ""], rows)}
-
-
-def any_of(results: dict[str, Any], model: str) -> list[dict[str, Any]]:
-    """Return a model's accuracies, one for each way of shuffling."""
-    return [its for its in results["accuracy"] if its["model"] == model]
 
 
 if __name__ == "__main__":

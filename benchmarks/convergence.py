@@ -53,6 +53,7 @@ import runs
 from convergence_models import MASKED, MODELS, Batch, Data, Loader, build
 from document_nodes import VOCABULARY, prepare
 from foveate.models.hdt import HDTConfig
+from small_encoders import mixed_precision
 
 RESULTS = report.RESULTS / "convergence.json"
 SEEDS = report.RESULTS / "convergence-seeds.json"
@@ -247,7 +248,7 @@ def train(job: Job, options: argparse.Namespace) -> None:
         order = np.random.default_rng([seed, epoch]).permutation(len(data.train))
         chosen = [data.train[i] for i in order[place * options.batch :][: options.batch]]
         model.train()
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        with mixed_precision(device):
             loss = loss_of(model, loader.load(chosen, seed=10**6 * seed + log["step"]))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -278,7 +279,7 @@ def held_out_loss(model: nn.Module, data: Data, batch: int) -> float:
     model.eval()
     device = data.device
     losses = []
-    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+    with mixed_precision(device):
         for start in range(0, len(data.held_out), batch):
             chosen = data.held_out[start : start + batch]
             losses += [loss_of(model, data.batch(chosen, seed=10**9 + start))] * len(chosen)

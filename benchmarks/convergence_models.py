@@ -1,6 +1,5 @@
 """The models of `convergence.py`, and the form in which each reads a piece: HDT, twins and HAT."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,10 +10,10 @@ from torch import Tensor, nn
 from document_nodes import TOKEN, Nodes, parents, pieces, pseudo_sections
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
 from foveate.models.hdt.modeling_hdt import Rotation, sinusoids
-from foveate.ops.rotary import rotary_angles, rotate
+from foveate.ops.rotary import rotary_angles
 from foveate.ops.tree_attention import Tree
 from hat import token_places
-from small_encoders import SEGMENT, dense, hat_for_masked_lm, longformer
+from small_encoders import SEGMENT, SequenceAttention, dense, hat_for_masked_lm, longformer
 
 TREES = ("true sections", "pseudo-sections")
 MODELS = (
@@ -170,26 +169,6 @@ class Sinusoids(nn.Module):
         """Add the positions to the embeddings `(sequences * length, d_model)`."""
         sequences = embeddings.unflatten(0, (batch, -1))
         return (sequences + self.scale_factor * self.table).flatten(0, 1)
-
-
-class SequenceAttention(nn.Module):
-    """HDT's attention weights, on sequences of equal length."""
-
-    def __init__(self, attention: nn.Module, attend: Callable) -> None:
-        super().__init__()
-        self.q, self.k, self.v, self.o = (getattr(attention, name) for name in "qkvo")
-        self.num_heads, self.attend = attention.num_heads, attend
-
-    def forward(self, hidden_states: Tensor, batch: int, rotation: Rotation | None) -> Tensor:
-        """Attend within sequences `(sequences * length, d_model)`."""
-        q, k, v = (
-            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
-            for projection in (self.q, self.k, self.v)
-        )
-        if rotation is not None:
-            q, k = rotate(q, k, *rotation)
-        q, k, v = (x.unflatten(0, (batch, -1)) for x in (q, k, v))
-        return self.o(self.attend(q, k, v).flatten(2).flatten(0, 1))
 
 
 class MaskedLM(nn.Module):

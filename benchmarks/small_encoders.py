@@ -250,27 +250,51 @@ class PaddedPositions(nn.Module):
         return rotary_angles(positions, self.head_dim, self.theta)
 
 
-class PaddedAttention(nn.Module):
-    """HDT's attention weights, on padded sequences."""
+class SequenceAttention(nn.Module):
+    """HDT's attention weights, on sequences of equal length, some of which may be padded.
+
+    Args:
+        tree_attention: HDT's layer.
+        attend: `dense` or `longformer`.
+    """
 
     def __init__(self, tree_attention: nn.Module, attend: Callable[..., Tensor]) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
         self.num_heads, self.attend = tree_attention.num_heads, attend
 
-    def forward(self, hidden_states: Tensor, used: Tensor, rotation: Rotation) -> Tensor:
-        """Attend within padded sequences `(sequences * length, d_model)`."""
+    def forward(
+        self, hidden_states: Tensor, layout: Tensor | int, rotation: Rotation | None
+    ) -> Tensor:
+        """Attend within sequences.
+
+        Args:
+            hidden_states: `(sequences * length, d_model)`.
+            layout: `(sequences, length)` bool, which tokens are not padding; if all are, the number
+                of sequences.
+            rotation: The angles of rotary positions, if there are any.
+        """
+        number, used = (layout, None) if isinstance(layout, int) else (len(layout), layout)
         q, k, v = (
             projection(hidden_states).unflatten(-1, (self.num_heads, -1))
             for projection in (self.q, self.k, self.v)
         )
-        q, k, v = (x.unflatten(0, used.shape) for x in (*rotate(q, k, *rotation), v))
+        if rotation is not None:
+            q, k = rotate(q, k, *rotation)
+        q, k, v = (x.unflatten(0, (number, -1)) for x in (q, k, v))
         output: Tensor = self.o(self.attend(q, k, v, used).flatten(2).flatten(0, 1))
         return output
 
 
+def mixed_precision(device: str) -> torch.autocast:
+    """Compute in bfloat16 on a GPU."""
+    return torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
+
+
 class MaskedLM(nn.Module):
-    """An encoder with the head that predicts masked words.
+    """The base of encoders with a head that predicts masked words.
+
+    They encode nodes `(nodes,)` to `(nodes, width)`, given their `Batch.structure`.
 
     Attributes:
         embeddings: Of words.
@@ -281,16 +305,6 @@ class MaskedLM(nn.Module):
     embeddings: nn.Embedding
     predictions: HDTMaskedLMPredictions
     read: Callable[[Sequence[Nodes], str], Batch]
-
-    def forward(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
-        """Encode nodes `(nodes,)` to `(nodes, width)`, given their `Batch.structure`."""
-        device = ids.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            return self.encode(ids, structure)
-
-    def encode(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
-        """Do what `forward` says."""
-        raise NotImplementedError
 
     def masked_loss(
         self, documents: Sequence[Nodes], mask: int, rng: np.random.Generator
@@ -307,7 +321,7 @@ class MaskedLM(nn.Module):
         kept = torch.where(fate < 0.9, random.to(device), truth)
         ids = batch.ids.index_copy(0, places, torch.where(fate < 0.8, mask, kept))
         encoded = self(ids, batch.structure)[places]
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        with mixed_precision(device):
             logits = self.predictions(encoded)
         return F.cross_entropy(logits.float(), truth)
 
@@ -361,11 +375,12 @@ class SmallEncoder(MaskedLM):
             self.encoder.rotary_positions = PaddedPositions(config)
             for block in self.encoder.block:
                 layer = block.layer[0]
-                layer.SelfAttention = PaddedAttention(layer.SelfAttention, attend)
+                layer.SelfAttention = SequenceAttention(layer.SelfAttention, attend)
 
-    def encode(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
+    def forward(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
         """Encode nodes by HDT's layers."""
-        encoded: Tensor = self.encoder(self.embeddings(ids), structure).last_hidden_state
+        with mixed_precision(ids.device.type):
+            encoded: Tensor = self.encoder(self.embeddings(ids), structure).last_hidden_state
         return encoded
 
 
@@ -386,10 +401,10 @@ class SmallHAT(MaskedLM):
         self.embeddings = self.hat.word_embeddings
         self.read = segments
 
-    def encode(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
+    def forward(self, ids: Tensor, used: Tensor) -> Tensor:
         """Encode the tokens of documents cut into segments."""
-        assert isinstance(structure, Tensor)
-        encoded = self.hat(ids.unflatten(0, structure.shape), structure).last_hidden_state
+        with mixed_precision(ids.device.type):
+            encoded = self.hat(ids.unflatten(0, used.shape), used).last_hidden_state
         return encoded.flatten(0, 1)
 
 
