@@ -33,7 +33,7 @@ development documents, serves to choose learning rates and penalties, and nothin
 Each starts from masked language modelling on the true versions, for the same number of steps of as
 many tokens, in pieces of the length that it will read, several times with other random numbers.
 Each pretrained encoder then learns several times to tell the three versions apart, for the same
-number of steps with the same documents and shuffles, at that of `RATES` which does best on the
+number of steps with the same documents and shuffles, at that of the --rates which does best on the
 development documents after the first pretraining. The baselines are logistic regression on TF-IDF
 of single tokens and pairs: of the whole text, of its first 512 tokens, and with each quarter of the
 text as words of its own.
@@ -92,7 +92,7 @@ from small_encoders import (
 RESULTS = report.RESULTS / "classification.json"
 PAGE = report.ROOT / "docs" / "evidence" / "classification.md"
 SHORT = 512
-RATES = (1e-4, 3e-4, 1e-3)
+RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 PENALTIES = (1.0, 10.0, 100.0)  # their inverses, as scikit-learn counts
 
 
@@ -157,6 +157,9 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=6, help="in all versions, per step")
     parser.add_argument("--steps", type=int, default=300, help="of fine-tuning")
     parser.add_argument("--rate", type=float, default=1e-3, help="of learning, in pretraining")
+    parser.add_argument(
+        "--rates", type=float, nargs="+", default=RATES, help="of which fine-tuning has the best"
+    )
     parser.add_argument("--pretraining", type=int, default=5000, help="steps, for each")
     parser.add_argument(
         "--minutes", type=float, default=30, help="of the whole, after which fine-tuning stops"
@@ -264,10 +267,10 @@ def pretrain(kind: str, number: int, options: argparse.Namespace) -> None:
 def finetune(name: str, options: argparse.Namespace) -> None:
     """Choose a model's learning rate, then fine-tune each of its pretrained encoders."""
     data = Documents(options.data / "classification.xz")
-    for rate in RATES:
+    for rate in options.rates:
         finetune_one(name, 0, 0, rate, "development", data, options)
     scores = development_scores(name, options)
-    if len(scores) < len(RATES):
+    if len(scores) < len(options.rates):
         return
     for number, seeds in enumerate(fine_tunings(options)):
         for seed in seeds:
@@ -282,7 +285,7 @@ def fine_tunings(options: argparse.Namespace) -> list[range]:
 
 def development_scores(name: str, options: argparse.Namespace) -> dict[float, float]:
     """Return how often a model is right about development documents, by learning rate."""
-    files = {rate: run_file(options, name, 0, 0, "development", rate) for rate in RATES}
+    files = {rate: run_file(options, name, 0, 0, "development", rate) for rate in options.rates}
     return {rate: overall(np.load(file)["logits"]) for rate, file in files.items() if file.exists()}
 
 
@@ -507,7 +510,7 @@ def gather(options: argparse.Namespace) -> None:
             missing.append(name)
     for name in options.models:
         scores = development_scores(name, options)
-        if len(scores) < len(RATES):
+        if len(scores) < len(options.rates):
             missing.append(name)
             continue
         rates[name] = {str(rate): round(100 * score, 2) for rate, score in scores.items()}

@@ -652,6 +652,7 @@ def parser(description: str, lengths: Sequence[int], minutes: float) -> argparse
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--minutes", type=float, default=minutes, help="begin nothing after these")
+    parser.add_argument("--turns", type=int, default=7, help="measurements of each part on a CPU")
     parser.add_argument("--whole", action="store_true", help="compile models as one, not by layer")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--output", type=Path, help="file of the results")

@@ -4,12 +4,13 @@
     python benchmarks/fovea.py --docs              # write the tables into docs/numbers/fovea.md
     python benchmarks/fovea.py --lengths 65536 --encoders Fovea LongT5 --output some.json
     python benchmarks/fovea.py --generation        # T5's milliseconds per generated token
+    python benchmarks/fovea.py --device cpu --lengths 1024 4096 --parts forward
 
 One sequence, LongT5-base shapes (12 layers, width 768, 12 heads of 64, gated feed-forward of 2,048;
 PEGASUS-X has a plain one of 3,072), bfloat16, random weights, no padding; the forms are those of
 `forms.py`. T5 in transformers runs with each attention it has: eager, SDPA and FlexAttention.
 Others are left out at greater lengths after all of their forms took over 15 times the time of
-ours.
+ours. On a CPU, in float32, all are eager, and their runs alternate, see `forms_on_cpu.py`.
 """
 
 from functools import partial
@@ -21,6 +22,7 @@ import forms
 import report
 from encoders import VOCABULARY, pegasus_x
 from forms import Built, Encoder
+from forms_on_cpu import run_on_cpu
 from speed_up import T5, longt5, sped_up, t5
 from timing import matmul_rate
 
@@ -64,6 +66,8 @@ def main() -> None:
         print(report.table(["", "encoder tokens", "beams", "ms per token"], generation()))
     elif options.docs:
         report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
+    elif options.device == "cpu":
+        run_on_cpu(ENCODERS, options, options.output or report.RESULTS / "fovea-cpu.json")
     else:
         settings = {"matrix TFLOP/s": matmul_rate(options.device) / 1e12}
         forms.run(ENCODERS, options, target, SLOWEST, settings)

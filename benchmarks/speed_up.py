@@ -9,28 +9,19 @@ Encoders of base size with random weights, bfloat16 on a GPU and float32 on a CP
 first token global in Longformer and LED. T5 in transformers runs with each attention it has: eager,
 SDPA and FlexAttention; the others have one. The forms are those of `forms.py`.
 
-On a CPU all encoders are eager, and their runs alternate; a process's memory is measured in a
-process of its own.
+On a CPU all encoders are eager, and their runs alternate, see `forms_on_cpu.py`.
 """
 
-import argparse
-import time
 from collections.abc import Callable
 from functools import partial
-from multiprocessing import get_context
-from pathlib import Path
-from statistics import quantiles
 from typing import Any
-
-import torch
-from torch import Tensor, nn
 
 import forms
 import report
 from encoders import VOCABULARY, first_is_global, longformer
-from forms import EAGER, FORWARD, PARTS, Built, Encoder, Row
+from forms import Built, Encoder
+from forms_on_cpu import run_on_cpu
 from foveate.models.accelerate import speed_up
-from timing import Memory
 
 LENGTHS = (4096, 16_384, 65_536)
 MINUTES = 4.0
@@ -123,132 +114,9 @@ def all_encoders() -> dict[str, Encoder]:
 ENCODERS = all_encoders()
 
 
-# On a CPU
-
-
-def on_cpu(name: str, batch: int, length: int) -> dict[str, Callable[[], Any]]:
-    """Build an encoder, and return the functions to be measured by name."""
-    torch.manual_seed(0)
-    built, inputs = ENCODERS[name].build(batch, length)
-    model: nn.Module = built
-    torch.manual_seed(1)
-    inputs["input_ids"] = torch.randint(5, VOCABULARY, (batch, length))
-
-    def forward() -> Tensor:
-        model.eval()
-        with torch.inference_mode():
-            return model(**inputs).last_hidden_state
-
-    def training_step() -> None:
-        model.train()
-        model.zero_grad(set_to_none=True)
-        model(**inputs).last_hidden_state.float().square().mean().backward()
-
-    return dict(zip(PARTS, (forward, training_step), strict=True))
-
-
-def memory_on_cpu(name: str, batch: int, length: int, part: str) -> tuple[float, Any]:
-    """Peak GiB above the weights, measured in this process, and output."""
-    run = on_cpu(name, batch, length)[part]
-    memory = Memory.start("cpu")
-    output = run()
-    return memory.peak() / 2**30, output
-
-
-def alternate(
-    names: list[str], batch: int, length: int, turns: int
-) -> dict[tuple[str, str], list[float]]:
-    """Milliseconds of each encoder and part on a CPU, with the encoders alternating.
-
-    A processor's speed drifts, so measuring one after the other would favour one of them.
-    """
-    runs = {name: on_cpu(name, batch, length) for name in names}
-    times: dict[tuple[str, str], list[float]] = {}
-    for part in PARTS:
-        for turn in range(turns + 1):
-            for name in names:
-                begun = time.perf_counter()
-                runs[name][part]()
-                if turn:  # the first turn warms up
-                    passed = (time.perf_counter() - begun) * 1e3
-                    times.setdefault((name, part), []).append(passed)
-    return times
-
-
-def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a new process."""
-    with get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
-
-
-def compare_on_cpu(group: str, batch: int, length: int, options: argparse.Namespace) -> list[Row]:
-    """Measure all encoders of a group, one row for each part."""
-    names = [
-        name
-        for name, encoder in ENCODERS.items()
-        if encoder.group == group and "Flex" not in name  # has no backward pass on a CPU
-    ]
-    times = in_new_process(alternate, names, batch, length, options.turns)
-    rows: list[Row] = []
-    expected = None
-    for name in names:
-        for part in PARTS:
-            memory, output = in_new_process(memory_on_cpu, name, batch, length, part)
-            low, middle, high = quantiles(times[name, part], n=4)
-            row = {
-                "encoder": name,
-                "ours": ENCODERS[name].ours,
-                "group": group,
-                "batch": batch,
-                "tokens": length,
-                "part": part,
-                "form": EAGER,
-                "ms": middle,
-                "ms quartiles": [low, high],
-                "runs": options.turns,
-                "GiB": memory,
-                "difference": None,
-                "failed": None,
-            }
-            if part == FORWARD and expected is not None:
-                row["difference"] = float((output - expected).norm() / expected.norm())
-            elif part == FORWARD:
-                expected = output
-            rows.append(row)
-    return rows
-
-
-def run_on_cpu(options: argparse.Namespace, target: Path) -> None:
-    """Measure the chosen groups, and save after each."""
-    groups = {
-        encoder.group
-        for name, encoder in ENCODERS.items()
-        if name.startswith(tuple(options.encoders))
-    }
-    wanted = [
-        (group, batch, length)
-        for length in options.lengths
-        for group in sorted(groups)
-        for batch in options.batches
-    ]
-    rows: list[Row] = []
-    begun = time.monotonic()
-    for number, (group, batch, length) in enumerate(wanted):
-        if time.monotonic() - begun > options.minutes * 60:
-            break
-        rows += compare_on_cpu(group, batch, length, options)
-        missing = [
-            f"{later[0]}, {later[2]:,} tokens × {later[1]}" for later in wanted[number + 1 :]
-        ]
-        report.save(target, {"rows": rows}, "transformers", missing=missing)
-    for table in forms.tables(rows).values():
-        print(table, end="\n\n")
-
-
 def main() -> None:
     parser = forms.parser(__doc__.splitlines()[0], LENGTHS, MINUTES)
     parser.add_argument("--batches", type=int, nargs="+", default=(1,), help="sequences")
-    parser.add_argument("--turns", type=int, default=7, help="measurements of each form on a CPU")
     options = parser.parse_args()
     target = options.output or report.RESULTS / f"speed_up-{options.device}.json"
     if options.docs:
@@ -256,7 +124,7 @@ def main() -> None:
             rows = report.load(report.RESULTS / name)["rows"]
             report.write_tables(PAGE, forms.tables(rows, prefix))
     elif options.device == "cpu":
-        run_on_cpu(options, target)
+        run_on_cpu(ENCODERS, options, target)
     else:
         forms.run(ENCODERS, options, target, SLOWEST, {}, options.batches)
 

@@ -6,9 +6,10 @@
 One sequence, 12 heads of 64 channels, bfloat16 (float32 on a CPU). "LED" is a window of 512 tokens
 on each side and one global token; "Longformer" half of that; "LongT5" 127 tokens on each side, T5's
 bias and a summary of every 16 tokens with its own bias. "windows only" has no global token, which
-is what the peers compute: FlexAttention, with its mask built beforehand, in its own kernel and, if
-the package flash-attn-4 is there, in FlashAttention's; and FlashAttention's windows
-(`torch.nn.attention.varlen`). None of them is compared for a bias. SDPA is dense and has no bias.
+is what the peers compute: FlexAttention, with its mask built beforehand, in its own kernel; torch's
+FlashAttention with a window (`torch.nn.attention.varlen`); and, if the package flash-attn-4 is
+there, FlexAttention in its kernel, and its own windows. Each must agree with ours within 2 %. None
+of them is compared for a bias. SDPA is dense and has no bias.
 
 The floor is the time of the products of visible pairs alone, at the measured rate of a large matrix
 product: the forward pass makes 2 of them, the backward pass 5. Each time is the median of replays
@@ -86,6 +87,13 @@ def flash_windows(
     return lambda q, k, v: varlen_attn(q, k, v, ends, ends, n, n, scale=scale, window_size=window)
 
 
+def flash_4_windows(reach: int) -> Callable[..., Tensor]:
+    """The windows of the package flash-attn-4, `(1, tokens, heads, channels)`."""
+    from flash_attn.cute import flash_attn_func
+
+    return lambda q, k, v: flash_attn_func(q, k, v, window_size=(reach, reach))[0]
+
+
 def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     qkv_and_grad = torch.randn(4, n, HEADS, HEAD_DIM, device=device).mul_(0.3).to(dtype)
@@ -113,15 +121,30 @@ def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
             "FlashAttention": (lambda: flash_windows(1, n, reach, device), packed, grad),
         }
         if find_spec("flash_attn") is not None and find_spec("flash_attn.cute") is not None:
-            in_flash = (lambda: flex(n, reach, "FLASH"), by_head, grad_by_head)
-            peers["FlexAttention, FLASH"] = in_flash
+            one_text = [x.detach()[None].requires_grad_() for x in packed]
+            peers |= {
+                "FlexAttention, FLASH": (lambda: flex(n, reach, "FLASH"), by_head, grad_by_head),
+                "FlashAttention 4": (lambda: flash_4_windows(reach), one_text, grad[None]),
+            }
+        expected = only_windows(*packed).detach()
         for name, (build, inputs, gradient) in peers.items():
             try:
-                result[name] = contender(build(), inputs, gradient)
+                peer = build()
+                check(peer(*inputs).detach(), expected)
+                result[name] = contender(peer, inputs, gradient)
             except Exception as error:  # whatever a peer cannot do is a result, too
                 result[name] = {"failed": f"{type(error).__name__}: {error}"[:300]}
                 print(f"{name}: {result[name]['failed']}", flush=True)
     return result
+
+
+def check(output: Tensor, expected: Tensor) -> None:
+    """Raise ValueError unless a peer's output, by token or by head, is that of our windows."""
+    is_by_token = output.shape[-2] == HEADS
+    by_token = output.reshape(expected.shape) if is_by_token else output[0].transpose(0, 1)
+    error = float((by_token - expected).float().norm() / expected.float().norm())
+    if not error < 0.02:
+        raise ValueError(f"it computes something else: the relative error is {error:.2g}")
 
 
 def show(result: dict[str, Any]) -> None:
@@ -152,7 +175,8 @@ def main() -> None:
         runs.append(measure(kind, n, rate, options.device))
         show(runs[-1])
         missing = [f"{kind}, {n:,} tokens" for kind, n in wanted[number:]]
-        report.save(target, {"matmul_rate": rate, "runs": runs}, "triton", missing=missing)
+        packages = "triton", "flash-attn-4"
+        report.save(target, {"matmul_rate": rate, "runs": runs}, *packages, missing=missing)
 
 
 if __name__ == "__main__":
