@@ -12,9 +12,9 @@ fact in 32 tokens.
 Encoders that differ in their attention only are trained from scratch, at equal steps on the same
 batches, with three seeds: VCC with the questions as VIP tokens, windows with the questions as
 global tokens (Longformer), LongT5's transient-global attention, Fovea, HDT with the questions under
-the document's anchor, and dense attention. One seed each has VCC with other blocks and other
-numbers of them. Lengths double during training, from 32 to 4,096 tokens; the test is on held-out
-texts of up to 131,072.
+the document's anchor, and dense attention. VCC is also trained with shorter segments in its first
+layers, and with one seed each with other blocks and other numbers of them. Lengths double during
+training, from 32 to 4,096 tokens; the test is on held-out texts of up to 131,072.
 
 Processes share one GPU and advance in rounds, see `rounds.py`. A run that is interrupted, or that
 --minutes stop, continues when the command is repeated. The results are saved after every length
@@ -26,7 +26,9 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -40,12 +42,25 @@ import rounds
 import runs
 from fovea_texts import prepare
 from needle_data import PIECE, Batch, Needles
-from needle_models import ARMS, MAIN, SWEEP, Reader, compressed_length
+from needle_models import (
+    ARMS,
+    MAIN,
+    SEGMENTS,
+    SEGMENTS_SWEEP,
+    SWEEP,
+    SWEEPS,
+    Reader,
+    compressed_length,
+)
 from rounds import Plan, Trainings, train_in_rounds
 
 PAGE = report.ROOT / "docs" / "evidence" / "vcc.md"
 IMAGE = report.ROOT / "docs" / "images" / "needle.png"
 RESULTS = report.RESULTS / "needle.json"
+SEGMENTS_RESULTS = report.RESULTS / "needle-segments.json"
+"""A later run of VCC alone, with segments of several sizes."""
+BUDGETS_RESULTS = report.RESULTS / "needle-budgets.json"
+"""A small one on a CPU, of models that are tested with other budgets than those of training."""
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 50  # steps
 SMOKE = {
@@ -62,6 +77,7 @@ SMOKE = {
     "steps": 12,
     "reserve": 0.0,
     "seeds": 2,
+    "sweep_seeds": 1,
     "processes": 2,
     "lengths": [64, 256],
     "examples": (2, 4),
@@ -71,6 +87,8 @@ SMOKE = {
 }
 SETTING = [
     "seeds",
+    "sweep_seeds",
+    "read_with",
     "layers",
     "width",
     "head",
@@ -105,7 +123,9 @@ def main() -> None:
     if options.docs or options.plot:
         saved = report.load(options.results)
         if options.docs:
-            report.write_tables(PAGE, tables(saved))
+            segments = segments_tables(report.load(SEGMENTS_RESULTS))
+            budgets = {"read with": read_with_table(report.load(BUDGETS_RESULTS))}
+            report.write_tables(PAGE, tables(saved) | segments | budgets)
         if options.plot:
             plot(saved)
     elif options.prepare:
@@ -118,7 +138,8 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = rounds.parser(__doc__.splitlines()[0], ARMS)
     parser.set_defaults(minutes=9.0, reserve=80.0, every=25, save_every=240.0)
-    parser.add_argument("--seeds", type=int, default=3, help="of the main arms; others have one")
+    parser.add_argument("--seeds", type=int, default=3, help="of the main arms, and of segments")
+    parser.add_argument("--sweep-seeds", type=int, default=1, help="of arms with other budgets")
     parser.add_argument(
         "--segment",
         type=int,
@@ -136,6 +157,14 @@ def parse() -> argparse.Namespace:
         "--curriculum", type=int, nargs="+", default=[2**n for n in range(5, 13)], help="tokens"
     )
     parser.add_argument("--double-every", type=int, default=75, help="steps per length")
+    parser.add_argument(
+        "--read-with",
+        type=int,
+        nargs="*",
+        default=[],
+        metavar="COUNT",
+        help="test VCC with other numbers of blocks seen token by token as well",
+    )
     parser.add_argument("--lengths", type=int, nargs="+", default=[2**n for n in range(9, 18)])
     parser.add_argument(
         "--examples", type=int, nargs=2, default=(16, 64), help="fewest and most texts per length"
@@ -154,12 +183,19 @@ def parse() -> argparse.Namespace:
 
 def names_of(options: argparse.Namespace) -> list[Name]:
     """List the trainings, seed by seed, so that processes get a bit of each."""
+    most = max(options.seeds, options.sweep_seeds)
     return [
         Name(arm, seed)
-        for seed in range(options.seeds)
+        for seed in range(most)
         for arm in options.arms
-        if arm in MAIN or seed == 0
+        if seed < seeds_of(arm, vars(options))
     ]
+
+
+def seeds_of(arm: str, setting: dict[str, Any]) -> int:
+    """Return the number of seeds of an arm; results of older runs do not say that of sweeps."""
+    number: int = setting.get("sweep_seeds", 1) if arm in SWEEPS else setting["seeds"]
+    return number
 
 
 def conduct(options: argparse.Namespace) -> None:
@@ -179,15 +215,20 @@ def conduct(options: argparse.Namespace) -> None:
     )
     if is_trained:
         trainings.ask("save")
-        for length in options.lengths:
-            trainings.ask("test", length)
+        for count, length in product((None, *options.read_with), options.lengths):
+            trainings.ask("test", length, count)
             gather(options, names)
-            print(f"tested {length}, {end - time.perf_counter():.0f} s left", flush=True)
+            print(
+                f"tested {key_of(length, count)}, {end - time.perf_counter():.0f} s left",
+                flush=True,
+            )
             if time.perf_counter() > end:
                 break
     trainings.close()
     gather(options, names)
-    for table in tables(report.load(options.results)).values():
+    saved = report.load(options.results)
+    found = tables(saved) | segments_tables(saved) | {"read with": read_with_table(saved)}
+    for table in found.values():
         print(f"\n{table}")
 
 
@@ -250,19 +291,32 @@ class Learner:
         runs.save(self.folder, self.model, self.optimizer, self.log)
 
     @torch.no_grad()
-    def test(self, length: int) -> None:
-        """Count the right answers in each held-out text of a length, and save the log."""
-        if str(length) in self.log["right"]:
+    def test(self, length: int, count: int | None = None) -> None:
+        """Count the right answers in each held-out text of a length, and save the log.
+
+        With a `count`, VCC sees as many blocks token by token, however many it did in training;
+        encoders of other kinds are not tested again.
+        """
+        key = key_of(length, count)
+        arm = ARMS[self.name.arm]
+        if key in self.log["right"] or (count is not None and arm.attention != "VCC"):
             return
         self.model.eval()
+        if arm.attention == "VCC":
+            self.model.encoder.config.num_fine_blocks = arm.count if count is None else count
         fewest, most = self.options.examples
         number = min(most, max(fewest, self.options.test_tokens // length))
         right = [
             is_right(self.model(batch), batch).sum(1).int()
             for batch in self.task.test_batches(length, number)
         ]
-        self.log["right"][str(length)] = torch.cat(right).tolist()
+        self.log["right"][key] = torch.cat(right).tolist()
         (self.folder / "log.json").write_text(json.dumps(self.log))
+
+
+def key_of(length: int, count: int | None = None) -> str:
+    """Name what is tested: a length, and the blocks that are seen token by token if they change."""
+    return str(length) if count is None else f"{length}, {count} blocks"
 
 
 def is_right(logits: torch.Tensor, batch: Batch) -> torch.Tensor:
@@ -298,27 +352,29 @@ def gather(options: argparse.Namespace, names: list[Name]) -> None:
     report.save(options.results, results, "transformers", "triton", missing=missing)
 
 
-def shares(log: dict[str, Any], length: int, asked: int) -> float | None:
+def shares(log: dict[str, Any], length: int, asked: int, count: int | None = None) -> float | None:
     """Return the right answers of a training at a length in percent, None if it was not tested."""
-    right = log["right"].get(str(length))
+    right = log["right"].get(key_of(length, count))
     return None if right is None else 100 * mean(right) / asked
 
 
-def by_length(results: dict[str, Any], arm: str) -> dict[int, list[float]]:
+def by_length(
+    results: dict[str, Any], arm: str, count: int | None = None
+) -> dict[int, list[float]]:
     """Return the right answers of an arm with each seed, in percent, for the lengths it finished.
 
-    An arm of the main table has finished a length when all its seeds have.
+    An arm with several seeds has finished a length when all of them have. With a `count`, VCC has
+    seen as many blocks token by token in the test.
     """
     setting, logs = results["setting"], results["arms"].get(arm, {}).values()
-    seeds = setting["seeds"] if arm in MAIN else 1
     found = {
-        length: [shares(log, length, setting["asked"]) for log in logs]
+        length: [shares(log, length, setting["asked"], count) for log in logs]
         for length in setting["lengths"]
     }
     return {
         length: [value for value in values if value is not None]
         for length, values in found.items()
-        if len(values) == seeds and None not in values
+        if len(values) == seeds_of(arm, setting) and None not in values
     }
 
 
@@ -326,12 +382,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     """Return the tables of right answers by length, and of what was trained."""
     setting, arms = results["setting"], results["arms"]
     lengths, asked = setting["lengths"], setting["asked"]
-    found = {arm: by_length(results, arm) for arm in ARMS}
-    means = {
-        arm: [report.mean_and_deviation(values[n]) if n in values else None for n in lengths]
-        for arm, values in found.items()
-        if values
-    }
+    means = means_by_arm(results)
     of_longest = {
         arm: f"{compressed_length(ARMS[arm], lengths[-1], asked):,}" for arm in ("VCC", *SWEEP)
     }
@@ -354,16 +405,67 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             ["right %", f"sees of {lengths[-1]:,}", *header],
             [[label(arm), seen, *means[arm]] for arm, seen in of_longest.items() if arm in means],
         ),
-        "seeds": report.table(
-            ["right %", *header],
-            [
-                [f"{arm}, seed {seed}", *(digits(shares(log, n, asked)) for n in lengths)]
-                for arm in MAIN
-                for seed, log in arms.get(arm, {}).items()
-            ],
-        ),
+        "seeds": seeds_table(results, MAIN),
         "training": report.table(["", "parameters", "steps", "last loss"], trained),
     }
+
+
+def segments_tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the same tables of VCC with segments of several sizes."""
+    means, names = means_by_arm(results), segments_names(results)
+    header = [f"{length:,}" for length in results["setting"]["lengths"]]
+    rows = [[name, *means[arm]] for arm, name in names.items() if arm in means]
+    return {
+        "segments": report.table(["right %", *header], rows),
+        "segments, seeds": seeds_table(results, names),
+    }
+
+
+def read_with_table(results: dict[str, Any]) -> str:
+    """Return the table of right answers by the blocks that VCC sees token by token in the test."""
+    means = {
+        count: means_by_arm(results, count) for count in results["setting"].get("read_with", [])
+    }
+    rows = [
+        [name, str(count), *of_count[arm]]
+        for arm, name in segments_names(results).items()
+        for count, of_count in means.items()
+        if arm in of_count
+    ]
+    header = [f"{length:,}" for length in results["setting"]["lengths"]]
+    return report.table(["right %", "blocks in the test", *header], rows)
+
+
+def segments_names(results: dict[str, Any]) -> dict[str, str]:
+    """Name the arms that vary the segments, to which the main VCC belongs too."""
+    names = {arm: arm for arm in SEGMENTS | SEGMENTS_SWEEP}
+    return {"VCC": f"VCC, segments of {results['setting']['segment']}"} | names
+
+
+def means_by_arm(results: dict[str, Any], count: int | None = None) -> dict[str, list[str | None]]:
+    """Return the mean and deviation of an arm at each length; None where it is not finished."""
+    found = {arm: by_length(results, arm, count) for arm in ARMS}
+    return {
+        arm: [
+            report.mean_and_deviation(values[n]) if n in values else None
+            for n in results["setting"]["lengths"]
+        ]
+        for arm, values in found.items()
+        if values
+    }
+
+
+def seeds_table(results: dict[str, Any], arms: Iterable[str]) -> str:
+    """Return the table of right answers of each training of some arms."""
+    lengths, asked = results["setting"]["lengths"], results["setting"]["asked"]
+    return report.table(
+        ["right %", *(f"{length:,}" for length in lengths)],
+        [
+            [f"{arm}, seed {seed}", *(digits(shares(log, n, asked)) for n in lengths)]
+            for arm in arms
+            for seed, log in results["arms"].get(arm, {}).items()
+        ],
+    )
 
 
 def label(arm: str) -> str:

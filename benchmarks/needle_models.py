@@ -33,11 +33,14 @@ class Arm:
         attention: "VCC", "Longformer", "transient-global", "Fovea", "HDT" or "dense".
         block: Of VCC, the tokens that are averaged into one.
         count: Of VCC, the blocks that are seen token by token.
+        segment: Of VCC, the tokens that see each other in its first layers; those of the option
+            --segment if None.
     """
 
     attention: str
     block: int = 32
     count: int = 8
+    segment: int | None = None
 
 
 MAIN = {
@@ -47,7 +50,13 @@ SWEEP = {
     f"VCC, {count} of {block}": Arm("VCC", block, count)
     for block, count in ((32, 2), (32, 32), (64, 8), (128, 2), (128, 8))
 }
-ARMS = MAIN | SWEEP
+SEGMENTS = {f"VCC, segments of {size}": Arm("VCC", segment=size) for size in (128, 64, 32)}
+SEGMENTS_SWEEP = {
+    f"VCC, segments of 64, {count} of {block}": Arm("VCC", block, count, 64)
+    for block, count in ((32, 2), (32, 32), (128, 8))
+}
+SWEEPS = SWEEP | SEGMENTS_SWEEP
+ARMS = MAIN | SEGMENTS | SWEEPS
 
 
 def compressed_length(arm: Arm, length: int, asked: int) -> int:
@@ -103,7 +112,7 @@ def build_encoder(arm: Arm, vocabulary: int, options: Any) -> Any:
     sizes = t5_sizes(vocabulary, options)
     match arm.attention:
         case "VCC":
-            sizes |= {"segment_size": options.segment}
+            sizes |= {"segment_size": arm.segment or options.segment}
             blocks = {"block_size": arm.block, "num_fine_blocks": arm.count}
             return VccT5EncoderModel(VccT5Config(**sizes, **blocks))
         case "Longformer":

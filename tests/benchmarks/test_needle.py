@@ -10,9 +10,21 @@ import pytest
 import torch
 
 import needle
-from needle import PAGE, SETTING, SMOKE, Learner, Name, by_length, gather, names_of, tables
+from needle import (
+    PAGE,
+    SETTING,
+    SMOKE,
+    Learner,
+    Name,
+    by_length,
+    gather,
+    names_of,
+    read_with_table,
+    segments_tables,
+    tables,
+)
 from needle_data import Batch, Needles
-from needle_models import ARMS, MAIN, Arm, Reader, anchored, compressed_length
+from needle_models import ARMS, SWEEPS, Arm, Reader, anchored, compressed_length
 from report import write_tables
 from rounds import Plan
 from tests.numerics import relative_error
@@ -21,6 +33,7 @@ FIXED = {
     "neighbours": 2,
     "keys": 8,
     "values": 4,
+    "read_with": [],
     "planted": 6,
     "asked": 3,
     "rate": 2e-3,
@@ -194,6 +207,20 @@ def test_trainings_resume_and_are_tested(arm, options):
     assert Learner(Name(arm, 1), options).log["right"] == {"256": right}
 
 
+def test_vcc_is_tested_with_other_numbers_of_blocks(options):
+    learner = Learner(Name("VCC, 2 of 32", 0), options)
+    learner.save()
+    config = learner.model.encoder.config
+    for count, used in ((5, 5), (None, 2)):
+        learner.test(256, count)
+        assert config.num_fine_blocks == used
+    assert {*learner.log["right"]} == {"256", "256, 5 blocks"}
+    other = Learner(Name("HDT", 0), options)
+    other.save()
+    other.test(256, 5)
+    assert other.log["right"] == {}
+
+
 def test_right_answers_are_counted(options):
     learner = Learner(Name("dense", 0), options)
     learner.save()
@@ -248,11 +275,50 @@ def test_results_name_what_is_missing_and_fill_the_page(options, tmp_path, monke
 
 def test_page_has_a_place_for_every_table():
     page = PAGE.read_text(encoding="utf-8")
-    for name in ("length", "sweep", "seeds", "training"):
+    for name in (
+        "length",
+        "sweep",
+        "seeds",
+        "training",
+        "segments",
+        "segments, seeds",
+        "read with",
+    ):
         assert f"<!-- table: {name} -->" in page
 
 
-def test_main_arms_have_all_seeds_and_the_others_one(options):
+def test_some_arms_have_all_seeds_and_the_others_one(options):
     names = names_of(options)
-    assert sum(name.arm in MAIN for name in names) == options.seeds * len(MAIN)
-    assert len(names) == len({*names}) == options.seeds * len(MAIN) + len(ARMS) - len(MAIN)
+    assert sum(name.arm in SWEEPS for name in names) == len(SWEEPS)
+    others = len(ARMS) - len(SWEEPS)
+    assert len(names) == len({*names}) == options.seeds * others + len(SWEEPS)
+    options.sweep_seeds = 3
+    assert sum(name.arm in SWEEPS for name in names_of(options)) == 3 * len(SWEEPS)
+
+
+def test_segments_have_a_size_of_their_own(task, options):
+    sizes = {
+        name: reader(ARMS[name], task, options).encoder.config.segment_size
+        for name in ("VCC", "VCC, segments of 64", "VCC, segments of 64, 2 of 32")
+    }
+    assert sizes == {
+        "VCC": options.segment,
+        "VCC, segments of 64": 64,
+        "VCC, segments of 64, 2 of 32": 64,
+    }
+
+
+def test_results_of_segments_have_tables_of_their_own(options):
+    options.arms = ["VCC", "VCC, segments of 64", "VCC, segments of 64, 2 of 32"]
+    options.read_with = [5]
+    saved = results(options, lambda name: [64, 256, "64, 5 blocks"])["results"]
+    made = [*segments_tables(saved).values(), read_with_table(saved)]
+    lines = [line.replace(" ", "") for table in made for line in table.splitlines()]
+    for line in (
+        "|VCC,segmentsof32|50.0±23.6|50.0±23.6|",
+        "|VCC,segmentsof64|50.0±23.6|50.0±23.6|",
+        "|VCC,segmentsof64,2of32|33.3|33.3|",
+        "|VCC,segmentsof64,seed1|66.7|66.7|",
+        "|VCC,segmentsof64|5|50.0±23.6|–|",
+    ):
+        assert lines.count(line) == 1
