@@ -602,8 +602,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     ]
     header = ["system", "tokens/s", "sentences/s", "spread %", "error", "peak MiB", "form"]
     floor_cells = [
-        [dtype, round(one["GFLOP/s"]), round(one["tokens/s"])]
-        for dtype, one in results["floors"].items()
+        [dtype, one["GFLOP/s"], round(one["tokens/s"])] for dtype, one in results["floors"].items()
     ]
     return {
         "systems": report.table(header, cells),
