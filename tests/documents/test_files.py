@@ -309,6 +309,7 @@ class TestRecords:
             ("x.csv", "title,text\n,\n", "holds nothing that can be read"),
             ("x.json", "[]", "holds nothing that can be read"),
             ("x.json", "[1, ", "is not valid JSON"),
+            ("x.json", f"[{'1' * 5000}]", "is not valid JSON"),
             ("x.jsonl", '{"text": "Cod."}\n{oops}\n', r":2 is not valid JSON"),
             ("x.jsonl", '{"pages": 3}\n', ":1 is JSON, but neither a meeting"),
             ("x.jsonl", '{"text": " "}\n', ":1 has an empty text"),

@@ -537,3 +537,25 @@ def test_spans_of_paragraphs_below_a_line_of_other_spaces(space):
         document = Document.from_text(text, format="markdown")
         for span in document.spans():
             assert text[span.start : span.end].split() == span.text.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ("1. Clone it.\n2. ```\n   make\n   ```\n\n## Usage\n\nRun it.\n", "markdown"),
+        ("1. Clone it.\n2.\n\n## Usage\n\nRun it.\n", "markdown"),
+        (
+            "<article><ol><li>Clone it.</li><li><pre><code>make install</code></pre></li></ol>"
+            "<h2>Usage</h2><p>Run it.</p></article>",
+            "html",
+        ),
+        ("<article><ol><li>Clone it.</li><li></li></ol><h2>Usage</h2><p>Run it.</p>", "html"),
+    ],
+)
+def test_the_number_of_an_item_without_a_paragraph_is_not_that_of_what_follows(text, format):
+    document = Document.from_text(text, format=format, language="en")
+    spans = document.spans()
+    assert [(span.path, span.text) for span in spans] == [
+        (("",), "1. Clone it."),
+        (("Usage",), "Run it."),
+    ]

@@ -109,6 +109,20 @@ def test_pruning_removes_what_is_gone(index, folder, tmp_path):
     assert index.verify() == []
 
 
+def test_pruning_keeps_a_folder_that_is_missing(index, folder, tmp_path):
+    """It may be on a disk that is not mounted."""
+    num_documents = index.add(folder).num_documents
+    assert num_documents > 1
+    folder.rename(tmp_path / "unmounted")
+    failures = []
+    changes = index.add(folder, prune=True, on_error=lambda name, error: failures.append(name))
+    assert changes.removed == 0
+    assert len([*index.documents()]) == num_documents
+    assert failures == [str(folder)]
+    changes = index.add(folder / "salt.txt", prune=True, on_error=lambda name, error: None)
+    assert changes.removed == 1  # which is named itself
+
+
 def test_removing_by_file_folder_and_name(index, folder):
     index.add([folder, Document.from_sections("Sea", [("Fish", "Cod swim.")])])
     assert index.remove(folder / "deep") == 1

@@ -59,7 +59,9 @@ def test_names_of_this_machine(served):
         assert served.client.get("/healthz", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://localhost:1", "http://["]
+)
 def test_pages_of_other_sites(served, origin):
     answer = served.client.post("/documents", json={"text": "Cod."}, headers={"Origin": origin})
     assert answer.status_code == 403

@@ -1,6 +1,7 @@
 """Vectors, for clients that were written for other services."""
 
 import base64
+import json
 
 import numpy as np
 import pytest
@@ -146,7 +147,7 @@ def test_rerank(served):
         ({"query": " "}, "query"),
         ({"documents": []}, "documents"),
         ({"documents": ["Cod.", ""]}, "documents"),
-        ({"documents": ["\0"]}, None),
+        ({"documents": ["\0"]}, "documents"),
         ({"top_n": 0}, "top_n"),
     ],
 )
@@ -161,6 +162,19 @@ def test_an_empty_text_is_refused_with_what_to_do(served):
     request = {"model": "foveate", "query": "cod", "documents": ["Cod.", ""]}
     answer = served.client.post("/v1/rerank", json=request)
     assert answer.json()["error"]["message"] == "A text is empty: leave it out."
+
+
+@pytest.mark.parametrize("text", ["cod\0", "cod\ud800"])
+def test_what_is_not_text_is_refused(served, text):
+    for path, arguments in (
+        ("embeddings", {"input": text}),
+        ("rerank", {"query": text, "documents": ["Cod."]}),
+    ):
+        body = json.dumps({"model": "foveate", **arguments})
+        headers = {"content-type": "application/json"}
+        answer = served.client.post(f"/v1/{path}", content=body, headers=headers)
+        assert answer.status_code == 400
+        assert "is not text" in answer.json()["error"]["message"]
 
 
 def test_a_body_that_is_no_json(served):

@@ -1,6 +1,7 @@
 """What is asked of documents: the answers are those of the library's functions."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,17 @@ def test_requests_that_make_no_sense(served):
         ("/search", {"query": "cod", "where": "colour = 'red'"}, (422, "colour")),
         ("/search", {"query": "cod", "where": "length(repeat(title, 9)) > 1"}, (422, "repeat")),
         ("/search", {"query": "cod", "where": "title ="}, (422, "title =")),
+        ("/search", {"query": "cod", "where": "title = ?"}, (422, "placeholders")),
+        (
+            "/search",
+            {"query": "cod", "where": "title <> '' -- '\n AND length(repeat(title, 9)) > 1 -- '"},
+            (422, "comments"),
+        ),
+        (
+            "/search",
+            {"query": "cod", "where": "title <> '' /* ' */ AND repeat(title, 9) > '1' /* ' */"},
+            (422, "comments"),
+        ),
         ("/summarize", {}, (422, "document")),
         ("/summarize", {"document": document_id, "words": 5, "sentences": 5}, (422, "both")),
         ("/keywords", {"text": "   "}, (422, "empty")),
@@ -221,3 +233,15 @@ def test_a_library_that_is_removed(small_encoder, library_folder, tmp_path):
         assert served.client.get("/documents").status_code == 503
         assert served.client.get("/documents/l-0").status_code == 503
         served.upload()
+
+
+def test_searches_of_the_library_do_not_wait_for_each_other(served):
+    """Sentences of a query are encoded during the search, by more requests than have a turn."""
+    queries = [f"What does the cod eat {number}? Who eats it {number}?" for number in range(12)]
+
+    def status(query):
+        request = {"query": query, "by": "document"}
+        return served.client.post("/search", json=request, timeout=60).status_code
+
+    with ThreadPoolExecutor(len(queries)) as threads:
+        assert [*threads.map(status, queries)] == [200] * len(queries)

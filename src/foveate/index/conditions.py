@@ -16,6 +16,9 @@ from foveate.index.snapshot import Snapshot
 Mask = npt.NDArray[np.bool_]
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
+_NOT_ALLOWED = re.compile(r"--|/\*|[$?;\\\"`]")
+"""Comments, placeholders, ends of statements and other quotation marks, outside of texts."""
+
 _NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
 _WORDS = frozenset(
     (
@@ -95,9 +98,27 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
     return sentences
 
 
+def without_texts(condition: str) -> str:
+    """Empty the texts in single quotes of a condition, so that what remains is SQL.
+
+    Raises:
+        ValueError: It has comments, placeholders or the like, or a text without an end. In a
+            comment, a quotation mark begins no text.
+    """
+    unquoted = _QUOTED.sub("''", condition)
+    if found := _NOT_ALLOWED.search(unquoted):
+        raise ValueError(
+            f"the condition {condition!r} has {found[0]!r} outside of a text: leave comments, "
+            "placeholders and other quotation marks out"
+        )
+    if unquoted.count("'") % 2:
+        raise ValueError(f"the condition {condition!r} has a text without an end: close the quote")
+    return unquoted
+
+
 def _table(condition: str) -> str:
     """Return the table that has the columns of a condition."""
-    unquoted = _TYPE.sub("", _QUOTED.sub("''", condition))
+    unquoted = _TYPE.sub("", without_texts(condition))
     names = [name for name in _NAME.findall(unquoted) if name.lower() not in _WORDS]
     known = [*DOCUMENT_COLUMNS, *SENTENCE_COLUMNS]
     for name in names:

@@ -199,7 +199,8 @@ class Index:
         Args:
             what: Files, folders, patterns such as `papers/**/*.pdf`, and documents; one or
                 several. A document replaces the one of the same name.
-            prune: Remove files that are gone from the folders that are given.
+            prune: Remove files that are gone from the folders that are given. Those of a folder
+                that is missing itself are kept: it may be on a disk that is not mounted.
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
             on_file: Called after each file, including those that have not changed.
@@ -397,12 +398,13 @@ class Index:
 
         rows = self._read(load)
         rows = rows.sort_by([("file", "ascending"), ("member", "ascending")])
+        for name in ("modified", "indexed"):  # Python's times have no nanoseconds
+            times = rows[name].cast(pa.timestamp("us", tz="UTC"), safe=False)
+            rows = rows.set_column(rows.column_names.index(name), name, times)
         for batch in rows.to_batches():
             for row in batch.to_pylist():
                 del row["member"]
                 row["authors"] = tuple(row["authors"])
-                row["modified"] = row["modified"].to_pydatetime(warn=False)
-                row["indexed"] = row["indexed"].to_pydatetime(warn=False)
                 yield LibraryDocument(number=row.pop("document"), **row)
 
     def document(self, number: int) -> Document:
@@ -551,13 +553,15 @@ class Index:
             os.path.abspath(before_pattern(os.fspath(path)))  # noqa: PTH100
             for path in paths
         ]
+        # A whole folder that is missing may be on a disk that is not mounted.
+        present = [folder for folder in folders if not is_gone(folder)]
         gone: dict[str, list[int]] = {}
         tables = self._store.open_tables(self.state)
         with self._store.explained():
             for batch in read_batches(tables["documents"], ("file", "document")):
                 for row in batch.to_pylist():
                     file = row["file"]
-                    is_inside = any(file == one or _is_under(file, one) for one in folders)
+                    is_inside = file in folders or any(_is_under(file, one) for one in present)
                     if file in gone or (is_inside and is_gone(file)):
                         gone.setdefault(file, []).append(row["document"])
         return gone.values()

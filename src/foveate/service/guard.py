@@ -132,7 +132,7 @@ class Access:
             )
         origin = headers.get("origin")
         is_foreign = origin is not None and not (
-            origin in self._origins or urlsplit(origin).netloc == host
+            origin in self._origins or _host_of(origin) == host
         )
         if is_foreign and scope["method"] not in _SAFE_METHODS:
             return Refusal(
@@ -247,3 +247,11 @@ def host_name(host: str) -> str:
     """Return the Host header without its port, in lower case."""
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     return name.lower().rstrip(".")
+
+
+def _host_of(origin: str) -> str | None:
+    """Return the host and port of an origin; None if it is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None

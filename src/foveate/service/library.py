@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from foveate.index import Index, LibraryDocument, LibraryError
+from foveate.index.conditions import without_texts
 from foveate.index.store import State
 from foveate.service.errors import Refusal
 from foveate.service.view import DocumentView, library_number
@@ -20,7 +21,6 @@ _log = logging.getLogger(__name__)
 
 _VIEWS = 32
 _CLOCK = 1e-3  # seconds to which times of files are compared
-_QUOTED = re.compile(r"'(?:[^']|'')*'")
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _FUNCTIONS = ("array_has", "array_to_string", "contains", "length", "lower", "starts_with", "upper")
 """Functions that a condition may call: others could be made to take any memory and time."""
@@ -111,8 +111,8 @@ class Library:
         section: str | None,
     ) -> list[Hit]:
         """Search the library; see `Index.search`."""
-        self._prepare(query, where)
-        with self._usable():
+        _check_functions(where)
+        with _readable():
             return self.index.search(
                 query, by=by, top_k=top_k, where=where, path=path, section=section
             )
@@ -121,28 +121,34 @@ class Library:
         self, query: str, top_k: int, where: list[str], path: str | None, section: str | None
     ) -> Answer:
         """Ask the library; see `Index.ask`."""
-        self._prepare(query, where)
-        with self._usable():
+        _check_functions(where)
+        with _readable():
             return self.index.ask(query, top_k=top_k, where=where, path=path, section=section)
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
-        """Keep other threads out meanwhile, and refuse requests while the library is damaged."""
-        with self._lock:
-            try:
-                yield
-            except (OSError, LibraryError) as error:
-                _log.error("The library cannot be read: %s", error)
-                raise Refusal(
-                    503, "The library cannot be read at the moment.", retry_after=60
-                ) from error
+        """Keep other threads out meanwhile, and refuse requests while the library is damaged.
 
-    def _prepare(self, query: str, where: list[str]) -> None:
-        """Check the conditions, and encode the query while other requests may encode theirs."""
-        for condition in where:
-            for name in _CALL.findall(_QUOTED.sub("''", condition)):
-                if name.lower() not in (*_FUNCTIONS, *_OPERATORS):
-                    raise ValueError(
-                        f"a condition calls {name!r}: use only {', '.join(_FUNCTIONS)}"
-                    )
-        self.index.encoder.encode_queries(query)
+        Nothing may be encoded meanwhile: a request that waits for its turn to encode would keep out
+        those that have one.
+        """
+        with self._lock, _readable():
+            yield
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Refuse requests while the library is damaged."""
+    try:
+        yield
+    except (OSError, LibraryError) as error:
+        _log.error("The library cannot be read: %s", error)
+        raise Refusal(503, "The library cannot be read at the moment.", retry_after=60) from error
+
+
+def _check_functions(where: list[str]) -> None:
+    """Reject conditions that call functions which could take any memory and time."""
+    for condition in where:
+        for name in _CALL.findall(without_texts(condition)):
+            if name.lower() not in (*_FUNCTIONS, *_OPERATORS):
+                raise ValueError(f"a condition calls {name!r}: use only {', '.join(_FUNCTIONS)}")

@@ -180,6 +180,8 @@ def _estimate_lengths(
     processor: DocumentProcessor,
 ) -> list[int]:
     """Estimate the tokens of each example from its size and the tokens of a sample."""
+    if not len(examples):
+        raise ValueError("there are no examples to train on: the files are empty")
     generator = torch.Generator().manual_seed(0)
     samples: dict[int, list[Features]] = {}
     for i in range(0, len(examples), max(1, len(examples) // _LENGTH_SAMPLES)):

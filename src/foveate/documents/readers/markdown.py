@@ -159,6 +159,7 @@ class _Walk:
         """Record that a list item or footnote begins or ends."""
         if end == "close":
             self.kinds.pop()
+            self.marker = None  # of an item without a paragraph
             return
         kind = _KINDS[token.type.removesuffix("_open")]
         self.kinds.append("footnote" if self.kinds[-1] == "footnote" else kind)

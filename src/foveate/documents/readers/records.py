@@ -78,7 +78,7 @@ def split(text: str) -> Iterator[Member]:
     if text.lstrip().startswith("["):
         try:
             records = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # numbers can have too many digits
             raise DocumentError(f"is not valid JSON ({error}): correct it there.") from error
         for number, record in enumerate(records, 1):
             yield Member(f":{number}", json.dumps(record).encode(), "json", f"record {number}")

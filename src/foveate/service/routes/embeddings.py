@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from torch import Tensor
 
-from foveate.documents import Document
+from foveate.documents import Document, DocumentError
+from foveate.documents.decoding import check_characters
 from foveate.service.errors import Refusal
 from foveate.service.service import Service, service_of
 from foveate.tasks.search import search
@@ -325,9 +326,14 @@ def _check_dimension(service: Service, dimension: int | None, param: str) -> Non
 
 
 def _check_texts(texts: Iterable[str], param: str) -> None:
-    """Refuse texts without a word."""
-    if not all(text.strip() for text in texts):
-        raise Refusal(400, "A text is empty: leave it out.", param=param)
+    """Refuse texts without a word, and characters that tokenizers do not accept."""
+    for text in texts:
+        if not text.strip():
+            raise Refusal(400, "A text is empty: leave it out.", param=param)
+        try:
+            check_characters(text)
+        except DocumentError as error:
+            raise Refusal(400, f"A text {error}", param=param) from error
 
 
 def _contextual(service: Service, chunks: list[str]) -> Tensor:

@@ -217,7 +217,9 @@ class _Walk:
             self.shown = MappedText()
             return
         self.flush()
-        if element.tag == "dl":
+        if element.tag == "li":
+            self.marker = ""  # of an item without text
+        elif element.tag == "dl":
             self.end_terms()
 
     def inner_context(self, element: Element) -> _Context:
