@@ -42,12 +42,14 @@ def load_examples(data: Data, paths: Sequence[str]) -> tuple[Sequence[Example], 
 
     Raises:
         OSError: A file does not exist.
-        ValueError: A record is not in the benchmark's format.
+        ValueError: A record is not in the benchmark's format, or there are none.
     """
     if not data.benchmark:
         corpus = Corpus(paths)
         return corpus, corpus.sizes
     examples = [example for path in paths for example in read_benchmark(data.benchmark, path)]
+    if not examples:
+        raise ValueError(f"there is no example in {', '.join(paths)}: check the files")
     return examples, [len(example.document.text) for example in examples]
 
 
@@ -180,8 +182,6 @@ def _estimate_lengths(
     processor: DocumentProcessor,
 ) -> list[int]:
     """Estimate the tokens of each example from its size and the tokens of a sample."""
-    if not len(examples):
-        raise ValueError("there are no examples to train on: the files are empty")
     generator = torch.Generator().manual_seed(0)
     samples: dict[int, list[Features]] = {}
     for i in range(0, len(examples), max(1, len(examples) // _LENGTH_SAMPLES)):
