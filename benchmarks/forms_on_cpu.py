@@ -21,7 +21,12 @@ from forms import EAGER, FORWARD, PARTS, Encoder, Row
 from timing import Memory
 
 
-def run_on_cpu(encoders: Mapping[str, Encoder], options: argparse.Namespace, target: Path) -> None:
+def run_on_cpu(
+    encoders: Mapping[str, Encoder],
+    options: argparse.Namespace,
+    target: Path,
+    batches: Sequence[int] = (1,),
+) -> None:
     """Measure the chosen encoders, group by group, and save after each.
 
     FlexAttention is left out: it has no backward pass on a CPU.
@@ -30,6 +35,7 @@ def run_on_cpu(encoders: Mapping[str, Encoder], options: argparse.Namespace, tar
         encoders: The encoders, by name.
         options: Those of `forms.parser`.
         target: The file of the results.
+        batches: Numbers of sequences.
     """
     chosen = {
         name: encoder
@@ -37,7 +43,6 @@ def run_on_cpu(encoders: Mapping[str, Encoder], options: argparse.Namespace, tar
         if name.startswith(tuple(options.encoders)) and "Flex" not in name
     }
     groups = sorted({encoder.group for encoder in chosen.values()})
-    batches = getattr(options, "batches", (1,))
     wanted = [
         (group, batch, length)
         for length in options.lengths

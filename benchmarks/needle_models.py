@@ -186,9 +186,7 @@ class GlobalTokensAttention(T5Attention):
             nn.Linear(config.d_model, inner, bias=False) for _ in range(3)
         )
 
-    def forward(  # type: ignore[override] # takes packed tokens
-        self, hidden_states: Tensor, texts: int, num_global: int
-    ) -> Tensor:
+    def forward(self, hidden_states: Tensor, texts: int, num_global: int) -> Tensor:
         """Attend within packed texts of one length, `(tokens, d_model)`."""
         lengths, numbers = [len(hidden_states) // texts] * texts, [num_global] * texts
         places = torch.arange(len(hidden_states), device=hidden_states.device) % lengths[0]

@@ -124,7 +124,7 @@ def main() -> None:
             rows = report.load(report.RESULTS / name)["rows"]
             report.write_tables(PAGE, forms.tables(rows, prefix))
     elif options.device == "cpu":
-        run_on_cpu(ENCODERS, options, target)
+        run_on_cpu(ENCODERS, options, target, options.batches)
     else:
         forms.run(ENCODERS, options, target, SLOWEST, {}, options.batches)
 

@@ -83,7 +83,7 @@ def test_only_what_is_asked_for_is_measured(encoders, tmp_path):
 
 def test_what_there_was_no_time_for_is_missing(encoders, tmp_path, monkeypatch):
     target = tmp_path / "results.json"
-    forms_on_cpu.run_on_cpu(encoders, options(encoders=["one"], batches=[1, 2]), target)
+    forms_on_cpu.run_on_cpu(encoders, options(encoders=["one"]), target, [1, 2])
     assert len(json.loads(target.read_text())["results"]["rows"]) == 4
     seconds = iter([0.0, 0.0, 61.0])
     monkeypatch.setattr(forms_on_cpu.time, "monotonic", lambda: next(seconds))
