@@ -4,8 +4,9 @@ import yaml
 
 from foveate.inference import default_model_path
 from foveate.training import Recipe, recipe_names
-from foveate.training.building import build_model, build_tokenizer
+from foveate.training.building import build_model, build_tokenizer, load_examples
 from foveate.training.objectives import MaskedLM
+from foveate.training.recipe import Data
 
 GOOD = {
     "model": {"type": "hdt", "num_layers": 2},
@@ -209,3 +210,10 @@ def test_missing_files_and_invalid_overrides(tmp_path):
     file.write_text("a: [")
     with pytest.raises(ValueError, match=r"bad\.yaml: "):
         Recipe.load(file)
+
+
+def test_files_without_examples_are_named(tmp_path):
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n")
+    with pytest.raises(ValueError, match=r"no example in .*empty\.jsonl"):
+        load_examples(Data((str(empty),), benchmark="arxiv"), [str(empty)])
