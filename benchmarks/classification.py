@@ -44,7 +44,8 @@ how often of the two versions the true one looks truer. Chance is 50 % for both.
 pretrainings, each of which counts as the mean of its fine-tunings. Intervals of differences are
 95 % of a bootstrap that draws documents and, for both models, pretrainings.
 
-Each pretraining and each model is a process. A run that is interrupted continues when the command
+Each pretraining, each trial of a learning rate and each pretrained encoder that is fine-tuned is a
+process, and those of a stage share the GPUs. A run that is interrupted continues when the command
 is repeated; a fine-tuning that has not finished is named in the results, and a model counts with
 those of its pretrainings that were fine-tuned.
 """
@@ -210,7 +211,14 @@ def run_all(options: argparse.Namespace) -> None:
         runs.run_in_parallel(
             run_one, [(count_words, options), *((pretrain, *its) for its in calls)]
         )
-        runs.run_in_parallel(run_one, [(finetune, name, options) for name in options.models])
+        runs.run_in_parallel(
+            run_one,
+            [(try_rate, name, rate, options) for rate in options.rates for name in options.models],
+        )
+        numbers = range(options.pretrainings)
+        runs.run_in_parallel(
+            run_one, [(finetune, name, i, options) for i in numbers for name in options.models]
+        )
     finally:
         gather(options)
 
@@ -264,17 +272,18 @@ def pretrain(kind: str, number: int, options: argparse.Namespace) -> None:
     save_model(model, str(folder / "weights.safetensors"))
 
 
-def finetune(name: str, options: argparse.Namespace) -> None:
-    """Choose a model's learning rate, then fine-tune each of its pretrained encoders."""
-    data = Documents(options.data / "classification.xz")
-    for rate in options.rates:
-        finetune_one(name, 0, 0, rate, "development", data, options)
+def try_rate(name: str, rate: float, options: argparse.Namespace) -> None:
+    """Fine-tune the first pretrained encoder of a model for the development documents."""
+    finetune_one(name, 0, 0, rate, "development", options)
+
+
+def finetune(name: str, number: int, options: argparse.Namespace) -> None:
+    """Fine-tune a pretrained encoder with each seed, at the learning rate that did best."""
     scores = development_scores(name, options)
     if len(scores) < len(options.rates):
         return
-    for number, seeds in enumerate(fine_tunings(options)):
-        for seed in seeds:
-            finetune_one(name, number, seed, best(scores), "held_out", data, options)
+    for seed in fine_tunings(options)[number]:
+        finetune_one(name, number, seed, best(scores), "held_out", options)
 
 
 def fine_tunings(options: argparse.Namespace) -> list[range]:
@@ -300,13 +309,13 @@ def finetune_one(
     seed: int,
     rate: float,
     part: str,
-    data: Documents,
     options: argparse.Namespace,
 ) -> None:
     """Fine-tune and keep the logits of the documents of a part, unless they are or time is over."""
     file = run_file(options, name, number, seed, part, rate)
     if file.exists():
         return
+    data = Documents(options.data / "classification.xz")
     kind, length, pseudo = MODELS[name]
     pretrained = new_encoder(kind, number, data, options)
     folder = runs.run_folder(options.state, pretraining(kind, number))
