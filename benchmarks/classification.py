@@ -91,6 +91,8 @@ from small_encoders import (
 )
 
 RESULTS = report.RESULTS / "classification.json"
+PSEUDO_RESULTS = report.RESULTS / "classification-pseudo.json"
+"""An earlier run, which has the models that read pseudo-sections."""
 PAGE = report.ROOT / "docs" / "evidence" / "classification.md"
 SHORT = 512
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
@@ -171,8 +173,10 @@ def main() -> None:
 
 
 def write_page(results: Path) -> None:
-    """Write saved results into the page."""
-    report.write_tables(PAGE, tables(report.load(results)))
+    """Write saved results into the page, and those of pseudo-sections from an earlier run."""
+    pseudo = tables(report.load(PSEUDO_RESULTS), ["HDT, whole", *list(MODELS)[-3:]])
+    pseudo = {f"{name}, pseudo-sections": table for name, table in pseudo.items()}
+    report.write_tables(PAGE, tables(report.load(results)) | pseudo)
 
 
 # Training
@@ -620,10 +624,10 @@ def redrawn_means(ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator
     return np.asarray(means[0] - means[1])
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the accuracies, and HDT's differences from the others."""
+def tables(results: dict[str, Any], names: Sequence[str] = (*TEXTS, *MODELS)) -> dict[str, str]:
+    """Return the accuracies of some models, and HDT's differences from the others of them."""
     rows = []
-    for name in (*TEXTS, *MODELS):
+    for name in names:
         its = [one for one in results["accuracy"] if one["model"] == name]
         if not its:
             continue
@@ -647,6 +651,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             f"{its['mean']:+.1f} ({its['interval'][0]:+.1f} to {its['interval'][1]:+.1f})",
         ]
         for its in results["differences"]
+        if its["from"] in names
     ]
     return found | {"differences": report.table(["shuffled", "HDT, whole, against", ""], rows)}
 

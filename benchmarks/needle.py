@@ -59,6 +59,8 @@ IMAGE = report.ROOT / "docs" / "images" / "needle.png"
 RESULTS = report.RESULTS / "needle.json"
 SEGMENTS_RESULTS = report.RESULTS / "needle-segments.json"
 """A later run of VCC alone, with segments of several sizes."""
+SMALL_BUDGET_RESULTS = report.RESULTS / "needle-small-budget.json"
+"""One of VCC with short segments and two blocks, with five seeds."""
 BUDGETS_RESULTS = report.RESULTS / "needle-budgets.json"
 """A small one on a CPU, of models that are tested with other budgets than those of training."""
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
@@ -124,7 +126,12 @@ def main() -> None:
         saved = report.load(options.results)
         if options.docs:
             segments = segments_tables(report.load(SEGMENTS_RESULTS))
-            budgets = {"read with": read_with_table(report.load(BUDGETS_RESULTS))}
+            small = report.load(SMALL_BUDGET_RESULTS)
+            budgets = {
+                "small budget": read_with_table(small),
+                "small budget, seeds": segments_tables(small)["segments, seeds"],
+                "read with": read_with_table(report.load(BUDGETS_RESULTS)),
+            }
             report.write_tables(PAGE, tables(saved) | segments | budgets)
         if options.plot:
             plot(saved)
@@ -423,15 +430,14 @@ def segments_tables(results: dict[str, Any]) -> dict[str, str]:
 
 def read_with_table(results: dict[str, Any]) -> str:
     """Return the table of right answers by the blocks that VCC sees token by token in the test."""
-    means = {
-        count: means_by_arm(results, count) for count in results["setting"].get("read_with", [])
-    }
-    rows = [
-        [name, str(count), *of_count[arm]]
-        for arm, name in segments_names(results).items()
-        for count, of_count in means.items()
-        if arm in of_count
-    ]
+    counts = results["setting"].get("read_with", [])
+    means = {count: means_by_arm(results, count) for count in (None, *counts)}
+    rows = []
+    for arm, name in segments_names(results).items():
+        tested = {ARMS[arm].count: None} | {count: count for count in counts}
+        for blocks, count in sorted(tested.items()):
+            if arm in means[count]:
+                rows.append([name, str(blocks), *means[count][arm]])
     header = [f"{length:,}" for length in results["setting"]["lengths"]]
     return report.table(["right %", "blocks in the test", *header], rows)
 
