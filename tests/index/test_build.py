@@ -1,14 +1,20 @@
 """What is in a library after files were added, changed and removed."""
 
+import copy
+import hashlib
 import importlib
 import os
+from dataclasses import replace
 
 import pytest
+import torch
 
 import foveate.index
 from foveate import Document, Encoder, Index, read_documents
-from foveate.index import LockedError, build, reading, sources
+from foveate.index import LibraryError, LockedError, build, reading, sources
+from foveate.index.identity import identify
 from foveate.index.lock import write_lock
+from foveate.inference.onednn import OneDNNLinear
 from tests.index.conftest import PARTS
 from tests.tree_bert import save_tree_bert
 
@@ -70,7 +76,7 @@ def test_an_old_file_of_known_size_and_time_is_not_read(index, folder, monkeypat
     for name in PARTS:
         os.utime(folder / name, (1e9, 1e9))
     index.add(folder)
-    monkeypatch.setattr(sources.hashlib, "sha256", None)
+    monkeypatch.setattr(sources, "hashlib", None)
     assert index.add(folder).unchanged == 4
 
 
@@ -239,6 +245,78 @@ def test_another_model_is_refused(index, folder, tmp_path, tokenizer):
     for use in (lambda: other.search("cod"), lambda: other.add(folder)):
         with pytest.raises(ValueError, match=r"was made by .*tree_bert.*: name that model, or"):
             use()
+
+
+@torch.no_grad()
+def add_to_weight(model):
+    next(model.parameters()).add_(0.1)
+
+
+def add_to_data(model):
+    next(model.parameters()).data.add_(0.1)
+
+
+def replace_weight(model):
+    parameter = next(model.parameters())
+    parameter.data = parameter.data + 0.1
+
+
+def replace_packed_weight(model):
+    layer = next(one for one in model.modules() if isinstance(one, OneDNNLinear))
+    layer.weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.to_dense() + 0.1, None)
+
+
+@pytest.mark.parametrize(
+    "change", [add_to_weight, add_to_data, replace_weight, replace_packed_weight]
+)
+def test_a_model_that_changed_in_memory_is_another_one(index, folder, small_encoder, change):
+    index.add(folder)
+    encoder = copy.deepcopy(small_encoder)
+    assert identify(encoder) == identify(small_encoder)
+    opened = Index.open(index.path, model=encoder)
+    assert opened.search("cod") == index.search("cod")
+    change(encoder.model)
+    changed = "cannot be compared with those of a model in memory"
+    with pytest.raises(LibraryError, match=changed):
+        opened.add(folder)
+    with pytest.raises(LibraryError, match=changed):
+        Index.open(index.path, model=encoder).search("cod")
+    other = Index.open(index.path.with_name("other"), model=encoder)
+    other.add(folder)
+    assert other.search("cod")
+    with pytest.raises(LibraryError, match="weights were in memory but in no file: open it with"):
+        Index.open(other.path).search("cod")
+
+
+def test_a_model_that_changes_between_searches_is_noticed(index, folder, small_encoder):
+    index.add(folder)
+    encoder = copy.deepcopy(small_encoder)
+    opened = Index.open(index.path, model=encoder)
+    opened.search("cod")
+    add_to_weight(encoder.model)
+    with pytest.raises(LibraryError, match="a model in memory"):
+        opened.search("cod")
+
+
+def test_a_model_keeps_its_identity_in_another_dtype_and_encoder(small_model, small_encoder):
+    record = identify(small_encoder)
+    assert record == identify(Encoder.from_pretrained(small_model, dtype="bfloat16"))
+    by_sentence = Encoder(
+        small_encoder.model, small_encoder.processor, "sentence", small_encoder.pooling
+    )
+    assert replace(record, context="sentence") == identify(by_sentence)
+    files = sorted(small_model.glob("*.safetensors"))
+    digest = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
+    assert record.sha256 == hashlib.sha256(digest).hexdigest()  # as it has always been
+
+
+def test_a_model_whose_files_were_replaced_is_known_by_its_weights(tmp_path, tokenizer):
+    folder = tmp_path / "model"
+    save_tree_bert(folder, tokenizer)
+    encoder = Encoder.from_pretrained(folder)
+    save_tree_bert(folder, tokenizer, intermediate_size=20)
+    assert identify(encoder).name == "a model in memory"
+    assert identify(encoder).sha256 != identify(Encoder.from_pretrained(folder)).sha256
 
 
 def test_without_changes_no_model_is_loaded(index, folder, small_model, monkeypatch):

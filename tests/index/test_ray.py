@@ -1,5 +1,6 @@
 """A library that a Ray cluster builds is the one that one process builds."""
 
+import copy
 import importlib
 import os
 import socket
@@ -223,14 +224,12 @@ def test_a_head_that_is_gone_is_said():
         on_ray._watch(head, Event(), 0.01)
 
 
-def test_a_model_that_was_never_saved_is_refused(index, folder):
-    config = index.encoder.model.config
-    name, config._name_or_path = config._name_or_path, ""
-    try:
-        with pytest.raises(ValueError, match="was never saved: save it where all of them can"):
-            index.add(folder, cluster=RayCluster())
-    finally:
-        config._name_or_path = name
+def test_a_model_that_has_changed_since_it_was_saved_is_refused(index, folder):
+    encoder = copy.deepcopy(index.encoder)
+    with torch.no_grad():
+        next(encoder.model.parameters()).add_(0.1)
+    with pytest.raises(ValueError, match="was never saved, or has changed since: save it where"):
+        Index.open(index.path, model=encoder).add(folder, cluster=RayCluster())
 
 
 def test_a_file_that_only_the_driver_sees_is_explained(folder):

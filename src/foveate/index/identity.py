@@ -5,23 +5,30 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from huggingface_hub import try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
-
 from foveate.index.store import ModelRecord
 from foveate.inference import Encoder, default_model_path
+from foveate.inference.weights import FileStamp, hash_weights, loaded_weights, stamp_files
 
-_WEIGHTS = "*.safetensors"
+IN_MEMORY = "a model in memory"
+"""The name of a model that cannot be loaded by name: its weights are in no file."""
 
 
 def identify(encoder: Encoder) -> ModelRecord:
-    """Return what identifies an encoder: the hash of the files that hold its weights.
+    """Return what identifies an encoder, by its weights in memory.
 
-    Weights that were never saved are hashed as they are in memory.
+    As long as these are the ones that `Encoder.from_pretrained` loaded, it is the hash of the files
+    that they were loaded from: it is the same on every device and in every dtype, and can be had
+    without loading the model. If they have changed since, were never saved, or their files have
+    been replaced, it is a hash of the weights themselves.
     """
-    name = str(encoder.model.config._name_or_path)
-    sha256 = _hash_checkpoint(name) or _hash_weights(encoder)
-    return ModelRecord(_public_name(name), sha256, encoder.context, encoder.dimension)
+    sha256 = hash_weights(encoder.model)
+    name: str | None = IN_MEMORY
+    loaded = loaded_weights(encoder.model)
+    if loaded is not None and loaded.sha256 == sha256:
+        of_files = _hash_files(loaded.files)
+        if of_files is not None:
+            name, sha256 = _public_name(loaded.name), of_files
+    return ModelRecord(name, sha256, encoder.context, encoder.dimension)
 
 
 def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord | None:
@@ -38,7 +45,7 @@ def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord 
         The record; None if its weights are not on this machine.
     """
     path = str(name or default_model_path())
-    sha256 = _hash_checkpoint(path)
+    sha256 = _hash_files(stamp_files(path))
     if sha256 is None:
         return None
     return replace(recorded, name=_public_name(path), sha256=sha256)
@@ -46,8 +53,8 @@ def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord 
 
 def _public_name(name: str) -> str | None:
     """Return the name by which a model can be loaded from anywhere; None for the default model."""
-    if not name or not Path(name).is_dir():
-        return name or "a model in memory"
+    if not Path(name).is_dir():
+        return name
     path = Path(name).resolve()
     try:
         is_default = path == default_model_path().resolve()
@@ -56,36 +63,21 @@ def _public_name(name: str) -> str | None:
     return None if is_default else str(path)
 
 
-def _weight_files(name: str) -> list[Path]:
-    folder = Path(name)
-    if name and folder.is_dir():
-        return sorted(folder.glob(_WEIGHTS))
-    try:
-        cached = try_to_load_from_cache(name, "config.json")
-    except HFValidationError:
-        return []
-    return sorted(Path(cached).parent.glob(_WEIGHTS)) if isinstance(cached, str) else []
-
-
-def _hash_checkpoint(name: str) -> str | None:
-    """Hash the files of weights of a checkpoint; None if there are none on this machine."""
-    files = _weight_files(name)
-    stamps = tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-    return _hash_files(stamps) if stamps else None
-
-
 @cache
-def _hash_files(stamps: tuple[tuple[str, int, int], ...]) -> str:
-    """Hash files, once as long as their sizes and times stay the same."""
-    digest = hashlib.sha256()
-    for path, _, _ in stamps:
-        with Path(path).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+def _hash_files(stamps: tuple[FileStamp, ...]) -> str | None:
+    """Hash files, once as long as their sizes and times stay the same.
 
-
-def _hash_weights(encoder: Encoder) -> str:
+    Returns:
+        The hash; None if there are no files, or if they are no longer as they were.
+    """
     digest = hashlib.sha256()
-    for name, weight in sorted(encoder.model.state_dict().items()):
-        digest.update(name.encode() + weight.float().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    try:
+        for path, size, modified in stamps:
+            with Path(path).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+            stat = Path(path).stat()
+            if (stat.st_size, stat.st_mtime_ns) != (size, modified):
+                return None
+    except FileNotFoundError:
+        return None
+    return digest.hexdigest() if stamps else None

@@ -20,7 +20,7 @@ from foveate.documents.members import ErrorHandler
 from foveate.index.answers import find_passages, summarize
 from foveate.index.build import Builder, Changes, Engine, Job
 from foveate.index.conditions import allowed_sentences
-from foveate.index.identity import identify, identify_checkpoint
+from foveate.index.identity import IN_MEMORY, identify, identify_checkpoint
 from foveate.index.lance import read, read_batches
 from foveate.index.readers import Readers
 from foveate.index.records import unpack_document
@@ -37,6 +37,7 @@ from foveate.index.store import (
 )
 from foveate.index.verify import verify
 from foveate.inference import Encoder, as_encoder
+from foveate.inference.weights import stamp_weights
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.ask import Answer
 from foveate.tasks.search import Hit
@@ -118,7 +119,7 @@ class Index:
         self._options = options
         self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
-        self._record: ModelRecord | None = None
+        self._identified: tuple[object, ModelRecord] | None = None  # by the stamp of the weights
         self._snapshot: Snapshot | None = None
         self._stamp: tuple[int, int] | None = None
         self._unpack = lru_cache(_DOCUMENTS_IN_MEMORY)(self._load_document)
@@ -218,6 +219,7 @@ class Index:
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
+        self._identified = None  # what is written stays, so that the weights are hashed again
         job = Job(self._matching_encoder, self._identity(), on_error is None, options)
         with self._store.writing(job.model) as writer:
             builder = Builder(writer, job, cluster or Readers(), on_error, on_file)
@@ -450,6 +452,7 @@ class Index:
 
         Raises:
             OSError: It cannot be loaded.
+            ValueError: The model that made the library was never saved.
         """
         with self._lock:
             if self._encoder is None:
@@ -458,6 +461,11 @@ class Index:
 
     def _load_encoder(self) -> Encoder:
         recorded = self._store.read_state().model if self._store.exists() else None
+        if self._model is None and recorded is not None and recorded.name == IN_MEMORY:
+            raise LibraryError(
+                f"the library {self.path} was made by a model whose weights were in memory but in "
+                "no file: open it with that encoder, or index the files into a new library"
+            )
         if self._model is None and recorded is not None and recorded.name is not None:
             options = {"context": recorded.context, **self._options}
             try:
@@ -478,9 +486,10 @@ class Index:
             name = recorded.name if self._model is None else os.fspath(self._model)
             if (given := identify_checkpoint(name, recorded)) is not None:
                 return given
-        if self._record is None:
-            self._record = identify(self.encoder)
-        return self._record
+        stamp = stamp_weights(self.encoder.model)
+        if self._identified is None or self._identified[0] != stamp:
+            self._identified = stamp, identify(self.encoder)
+        return self._identified[1]
 
     def _matching_encoder(self) -> Encoder:
         """Return the encoder, checking before and after loading that it made the library."""

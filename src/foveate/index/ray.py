@@ -32,7 +32,7 @@ import torch
 import foveate
 from foveate.documents import DocumentError
 from foveate.index.build import Job, Part, encode_unit
-from foveate.index.identity import identify
+from foveate.index.identity import IN_MEMORY, identify
 from foveate.index.messages import messages, received
 from foveate.index.reading import Done, File, Unit
 from foveate.index.store import ModelRecord
@@ -105,12 +105,13 @@ class RayCluster:
             ImportError: Ray Data is not installed.
             RuntimeError: A worker cannot load the model, or fails otherwise.
             ValueError: The cluster has no room for the workers, or they cannot load the model
-                because it was never saved.
+                because it was never saved or has changed since.
         """
-        if not job.load_encoder().model.config._name_or_path:
+        if job.model.name == IN_MEMORY:
             raise ValueError(
                 "the workers of a cluster load the model by its name or path, and this one was "
-                "never saved: save it where all of them can read it, and name that folder"
+                "never saved, or has changed since: save it where all of them can read it, and "
+                "name that folder"
             )
         rounds = _rounds(units)
         first = next(rounds, None)

@@ -19,6 +19,7 @@ from foveate.inference.default_model import default_model_path
 from foveate.inference.languages import trained_languages, warn_of_languages
 from foveate.inference.onednn import use_onednn
 from foveate.inference.pooling import Pooling
+from foveate.inference.weights import note_loaded
 from foveate.models.tree_bert_network import TreeBertNetwork, load_network
 from foveate.models.utils import first_position, resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
@@ -183,9 +184,11 @@ class Encoder:
                     module.to(linear_dtype)
         if device.type == "cpu":
             use_onednn(model, linear_dtype)
+        model = model.eval().to(device)
+        note_loaded(model, path)
         reads_trees = model.config.model_type in ("hdt", "tree_bert")
         return cls(
-            model.eval().to(device),
+            model,
             processor,
             context or ("tree" if reads_trees else "sentence"),
             pooling,
