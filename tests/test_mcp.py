@@ -72,6 +72,21 @@ def fail(index):
     return fail
 
 
+def test_documents_of_the_same_name_are_told_apart_by_their_titles(index, call):
+    food = [("Food", "They eat herring.")]
+    index.add(
+        [
+            replace(Document.from_sections(title, food), source="minutes")
+            for title in ("Cod", "Whales")
+        ]
+    )
+    for title in ("Cod", "Whales"):
+        found, _ = call("search", query="herring", document=title)
+        asked, _ = call("ask", query="Who eats herring?", document=title)
+        for results in (found["results"], asked["results"]):
+            assert {one["title"] for one in results} == {title}
+
+
 def test_tools_explain_themselves(index):
     async def run():
         async with Client(make_server(index.path, model=index.encoder)) as client:

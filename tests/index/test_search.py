@@ -148,6 +148,29 @@ def test_conditions_leave_out_the_rest(index, folder, conditions, files):
     }
 
 
+def test_documents_of_the_same_name_are_told_apart(index):
+    index.add(
+        [
+            Document.from_sections("Minutes", [("Fish", "They eat herring."), ("Salt", "White.")]),
+            Document.from_sections("Minutes", [("Whales", "Whales eat herring and krill.")]),
+        ]
+    )
+    for one in index.documents():
+        text = index.document(one.number).text
+        for by in ("sentence", "section", "document"):
+            hits = index.search("herring", by=by, top_k=9, document=one.number)
+            assert {hit.document_idx for hit in hits} == {one.number}
+        passages = index.ask("herring", document=one.number).passages
+        assert {passage.document_idx for passage in passages} == {one.number}
+        summary = index.summarize("herring", document=one.number)
+        assert all(sentence.span.text in text for sentence in summary.sentences)
+    for use in (index.search, index.ask, index.summarize):
+        with pytest.raises(ValueError, match=r"no document number 2: documents\(\) lists"):
+            use("herring", document=2)
+    with pytest.raises(TypeError, match="integer"):
+        index.search("herring", document="0")
+
+
 def test_conditions_that_make_no_sense_are_explained(index, folder):
     index.add(folder)
     with pytest.raises(ValueError, match="names 'author', and there is no such column: use one of"):

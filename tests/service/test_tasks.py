@@ -106,6 +106,44 @@ def test_one_document_of_the_library(served, small_encoder, library_folder):
     assert len(asked["section_scores"]) == entry["num_sections"]
 
 
+@pytest.mark.usefixtures("without_processes")
+def test_documents_of_the_same_name_are_told_apart(small_encoder, tmp_path):
+    fish = Document.from_sections("Minutes", [("Fish", "They eat herring."), ("Salt", "White.")])
+    whales = Document.from_sections("Minutes", [("Whales", "They eat krill. They dive deep.")])
+    index = Index.open(tmp_path / "library", model=small_encoder)
+    index.add([fish, whales])
+    with serving(small_encoder, library=index.path) as served:
+        for number in (0, 1):
+            document, of = index.document(number), {"document": f"l-{number}"}
+            texts = {span.text for span in document.spans()}
+            num_sections = len(list(document.walk()))
+            found = answer(served, "/search", query=QUERY, top_k=9, **of)
+            assert {hit["span"]["text"] for hit in found["hits"]} == texts
+            assert len(found["section_scores"]) == num_sections
+            asked = answer(served, "/ask", query=QUERY, **of)
+            assert {passage["document"] for passage in asked["passages"]} == {f"l-{number}"}
+            assert len(asked["section_scores"]) == num_sections
+            summary = answer(served, "/summarize", **of)
+            assert {one["span"]["text"] for one in summary["sentences"]} <= texts
+            for keyword in answer(served, "/keywords", **of)["keywords"]:
+                assert keyword["text"].lower() in document.text.lower()
+            sections = answer(served, "/outline", **of)["sections"]
+            assert len(sections) == num_sections
+
+
+@pytest.mark.usefixtures("without_processes")
+def test_a_library_that_is_replaced_by_another(small_encoder, tmp_path):
+    folder = tmp_path / "library"
+    Index.open(folder, model=small_encoder).add(Document.from_text("Cod swim.", source="cod"))
+    with serving(small_encoder, library=folder) as served:
+        before = answer(served, "/search", query=QUERY, document="l-0")
+        shutil.rmtree(folder)
+        Index.open(folder, model=small_encoder).add(Document.from_text("Eels hide.", source="eel"))
+        after = answer(served, "/search", query=QUERY, document="l-0")
+    assert before["hits"][0]["best"]["text"] == "Cod swim."
+    assert after["hits"][0]["best"]["text"] == "Eels hide."
+
+
 def test_ask(served, document, small_encoder):
     found = answer(served, "/ask", query=QUERY, document=served.upload(), top_k=2)
     expected = ask(QUERY, document, top_k=2, model=small_encoder).passages

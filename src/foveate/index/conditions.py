@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from operator import index
 from os import PathLike, fspath, sep
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def allowed_sentences(
     where: str | Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
     section: str | None = None,
+    document: int | None = None,
 ) -> Mask | None:
     """Find the sentences that satisfy conditions.
 
@@ -48,24 +50,29 @@ def allowed_sentences(
         where: Conditions in SQL, which all must hold, see `foveate.index.Index.search`.
         path: The file, the folder around it, or a pattern with `*`, `?` and `[…]`.
         section: A part of the title of a section around the sentence, ignoring case.
+        document: The number of the document.
 
     Returns:
         `(sentences,)`; None if there are no conditions.
 
     Raises:
-        ValueError: A condition is not SQL, or names a column that does not exist.
+        TypeError: The number of the document is not an integer.
+        ValueError: A condition is not SQL, or names a column that does not exist; or there is no
+            document with this number.
     """
     conditions = [where] if isinstance(where, str) else list(where or ())
     if section is not None:
         title = quote(section.lower())
         conditions.append(f"contains(lower(array_to_string(section, ' › ')), {title})")
-    if not conditions and path is None:
+    if not conditions and path is None and document is None:
         return None
     allowed = np.ones(snapshot.num_sentences, np.bool_)
     for condition in conditions:
         allowed &= _satisfying(condition, snapshot)
     if path is not None:
         allowed &= _in_path(fspath(path), snapshot)[snapshot.sentence_document]
+    if document is not None:
+        allowed &= _in_document(index(document), snapshot)
     return allowed
 
 
@@ -137,6 +144,17 @@ def _table(condition: str) -> str:
             "give two conditions"
         )
     return "documents" if of_documents[0] else "sentences"
+
+
+def _in_document(number: int, snapshot: Snapshot) -> Mask:
+    """Return whether each sentence is in the document with a number."""
+    [idx] = snapshot.document_idx(np.array([number]))
+    if idx < 0:
+        raise ValueError(
+            f"the library has no document number {number}: documents() lists those that it has"
+        )
+    is_inside: Mask = snapshot.sentence_document == idx
+    return is_inside
 
 
 def _in_path(path: str, snapshot: Snapshot) -> Mask:

@@ -275,6 +275,7 @@ class Index:
         where: str | Sequence[str] | None = None,
         path: str | PathLike[str] | None = None,
         section: str | None = None,
+        document: int | None = None,
     ) -> list[Hit]:
         """Find what best matches a query, by meaning and by words.
 
@@ -290,6 +291,7 @@ class Index:
                 Sections and documents are found if one of their sentences satisfies them.
             path: Only files at this path, in this folder, or that match this pattern.
             section: Only sections whose title contains this (ignoring case), and their subsections.
+            document: Only the document with this number; several may have the same name.
 
         Returns:
             The hits, best first. Their `document_idx` is the number of the document, as `document`
@@ -297,8 +299,10 @@ class Index:
 
         Raises:
             FileNotFoundError: There is no library.
+            TypeError: The number of the document is not an integer.
             ValueError: The query is empty, `top_k` is below 1, `by` is something else, a condition
-                cannot be evaluated, or the library was made by another model or is damaged.
+                cannot be evaluated, there is no document with this number, or the library was made
+                by another model or is damaged.
         """
         check_query(query)
         check_top_k(top_k)
@@ -306,7 +310,7 @@ class Index:
         encoder = self._matching_encoder()
 
         def search(snapshot: Snapshot) -> list[Hit]:
-            allowed = allowed_sentences(snapshot, where, path, section)
+            allowed = allowed_sentences(snapshot, where, path, section, document)
             return find(query, snapshot, encoder, by, top_k, allowed)
 
         return self._read(search)
@@ -319,6 +323,7 @@ class Index:
         where: str | Sequence[str] | None = None,
         path: str | PathLike[str] | None = None,
         section: str | None = None,
+        document: int | None = None,
     ) -> Answer:
         """Find the passages that best answer a question, as `foveate.ask` does with an encoder.
 
@@ -328,6 +333,7 @@ class Index:
             where: See `search`.
             path: See `search`.
             section: See `search`.
+            document: See `search`.
 
         Returns:
             The passages. Their `document_idx` is the number of the document, as `document` takes
@@ -335,6 +341,7 @@ class Index:
 
         Raises:
             FileNotFoundError: See `search`.
+            TypeError: See `search`.
             ValueError: See `search`.
         """
         check_query(query)
@@ -342,7 +349,7 @@ class Index:
         encoder = self._matching_encoder()
 
         def ask(snapshot: Snapshot) -> Answer:
-            allowed = allowed_sentences(snapshot, where, path, section)
+            allowed = allowed_sentences(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
             return find_passages(query, snapshot, encoder, top_k, allowed, unpack)
 
@@ -357,6 +364,7 @@ class Index:
         where: str | Sequence[str] | None = None,
         path: str | PathLike[str] | None = None,
         section: str | None = None,
+        document: int | None = None,
     ) -> Summary:
         """Summarize what the library says about something.
 
@@ -370,6 +378,7 @@ class Index:
             where: See `search`.
             path: See `search`.
             section: See `search`.
+            document: See `search`.
 
         Returns:
             The summary. Its sentences are `LibrarySentence`s; those of the same document are kept
@@ -377,6 +386,7 @@ class Index:
 
         Raises:
             FileNotFoundError: See `search`.
+            TypeError: See `search`.
             ValueError: Both budgets are given, or one is below 1; or see `search`.
         """
         check_query(query)
@@ -384,7 +394,7 @@ class Index:
         encoder = self._matching_encoder()
 
         def summarize_state(snapshot: Snapshot) -> Summary:
-            allowed = allowed_sentences(snapshot, where, path, section)
+            allowed = allowed_sentences(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
             return summarize(query, snapshot, encoder, sentences, words, allowed, unpack)
 

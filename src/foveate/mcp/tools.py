@@ -101,8 +101,9 @@ class Tools:
         _check_range("top_k", top_k, 1, MAX_RESULTS)
         _check_range("context", context, 0, MAX_CONTEXT)
         with self._lock:
-            where = self._condition(document)
-            hits = self._index.search(query, by=by, top_k=top_k, where=where, section=section)
+            hits = self._index.search(
+                query, by=by, top_k=top_k, section=section, document=self._number(document)
+            )
             return self._results(hits, context)
 
     def ask(
@@ -120,8 +121,9 @@ class Tools:
         """
         _check_range("top_k", top_k, 1, MAX_RESULTS)
         with self._lock:
-            where = self._condition(document)
-            answer = self._index.ask(query, top_k=top_k, where=where, section=section)
+            answer = self._index.ask(
+                query, top_k=top_k, section=section, document=self._number(document)
+            )
             return self._results(answer.passages, 0)
 
     def read(
@@ -307,13 +309,9 @@ class Tools:
             lines.append(f"{len(results)}. {_where(result)}\n{context}\n")
         return _reply(Results(results=results), lines)
 
-    def _condition(self, name: str | None) -> str | None:
-        """Return the condition that a sentence is in a document."""
-        if name is None:
-            return None
-        from foveate.index.lance import quote
-
-        return f"source = {quote(self._find(name).source)}"
+    def _number(self, name: str | None) -> int | None:
+        """Return the number of the document that is to be searched; None for all of them."""
+        return None if name is None else self._find(name).number
 
     def _document(self, name: str) -> Document:
         return self._index.document(self._find(name).number)

@@ -48,10 +48,12 @@ class Library:
         with self._usable():
             state = self.index.state
             if state != self._state:
+                before = self._entries
                 self._entries = {one.number: one for one in self.index.documents()}
                 self._state = state
-                for number in self._views.keys() - self._entries.keys():
-                    del self._views[number]
+                for number in list(self._views):  # another library may have taken its place
+                    if self._entries.get(number) != before.get(number):
+                        del self._views[number]
             return self._entries
 
     def find(self, query: str) -> list[LibraryDocument]:
@@ -109,21 +111,36 @@ class Library:
         where: list[str],
         path: str | None,
         section: str | None,
+        document: int | None,
     ) -> list[Hit]:
         """Search the library; see `Index.search`."""
         _check_functions(where)
         with _readable():
             return self.index.search(
-                query, by=by, top_k=top_k, where=where, path=path, section=section
+                query,
+                by=by,
+                top_k=top_k,
+                where=where,
+                path=path,
+                section=section,
+                document=document,
             )
 
     def ask(
-        self, query: str, top_k: int, where: list[str], path: str | None, section: str | None
+        self,
+        query: str,
+        top_k: int,
+        where: list[str],
+        path: str | None,
+        section: str | None,
+        document: int | None,
     ) -> Answer:
         """Ask the library; see `Index.ask`."""
         _check_functions(where)
         with _readable():
-            return self.index.ask(query, top_k=top_k, where=where, path=path, section=section)
+            return self.index.ask(
+                query, top_k=top_k, where=where, path=path, section=section, document=document
+            )
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

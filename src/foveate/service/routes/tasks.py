@@ -285,12 +285,12 @@ def _library(
 
 def _conditions(arguments: LibraryRequest, view: DocumentView | None) -> dict[str, Any]:
     """Return the conditions of a search in the library."""
-    where = [] if arguments.where is None else [arguments.where]
-    if view is not None:
-        from foveate.index.lance import quote
-
-        where.append(f"source = {quote(view.document.name)}")
-    return {"where": where, "path": arguments.path, "section": arguments.section}
+    return {
+        "where": [] if arguments.where is None else [arguments.where],
+        "path": arguments.path,
+        "section": arguments.section,
+        "document": None if view is None or view.id is None else library_number(view.id),
+    }
 
 
 def _section_scores(
