@@ -71,6 +71,25 @@ def test_sections_and_paragraphs_without_sentences_are_left_out():
     assert [span.text for span in document.section_spans()] == ["A", "B"]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "message"),
+    [
+        (Sentence("They eat.", 17, 10), r"sentence 2 \('They eat\.'\) from 17 to 10, but"),
+        (Sentence("They eat.", 10, 10), "from 10 to 10, but has to end after it starts"),
+        (Sentence("They eat.", 10, 90), "from 10 to 90, outside its text of 19 characters"),
+        (Sentence("They eat.", -9, 19), "from -9 to 19, outside its text"),
+        (Sentence("They eat.", 8, 19), "from 8 to 19, but the one before ends at 9"),
+        (Sentence("They eat.", 10.0, 19), "from 10.0 to 19, where offsets have to be integers"),
+        (Sentence(" ", 10, 19), r"an empty sentence \(2\)"),
+    ],
+)
+def test_impossible_sentences_are_refused(sentence, message):
+    first, last = Paragraph((Sentence("Cod swim.", 0, 9),)), Paragraph((sentence,))
+    section = Section("", (first,), (Section("", (last,)),))
+    with pytest.raises(DocumentError, match=f"^fish.txt has .*{message}"):
+        Document("Fish", (section,), "Cod swim. They eat.", source="fish.txt")
+
+
 @pytest.mark.parametrize("format", ["text", "markdown", "rst", "html"])
 def test_without_headings_every_32_sentences_are_a_section(format):
     document = Document.from_text("Cats purr. Dogs bark.\n\n" * 40, format=format)

@@ -27,6 +27,7 @@ from foveate.documents.structure import (
     Section,
     Sentence,
     Span,
+    check_sentences,
     drop_empty,
     shift_sections,
 )
@@ -62,8 +63,9 @@ class Document:
             does not state it.
 
     Raises:
-        DocumentError: The sections hold no sentence, or invalid characters; or the authors or the
-            date have an invalid form.
+        DocumentError: The sections hold no sentence, or invalid characters; a sentence is empty,
+            lies outside the text, overlaps another or is out of order; or the title, the authors or
+            the date have an invalid form.
 
     Example:
         >>> from foveate import Document
@@ -104,11 +106,12 @@ class Document:
             object.__setattr__(self, "sections", drop_empty(self.sections))
         titles = (section.title for _, section in self.walk())
         sentences = (sentence.text for sentence in self.sentences())
-        for text in (self.title, *self.authors, *titles, *sentences):
-            try:
+        try:
+            for text in (self.title, *self.authors, *titles, *sentences):
                 check_characters(text)
-            except DocumentError as error:
-                raise DocumentError(f"{name} {error}") from error
+            check_sentences(self.sentences(), len(self.text))
+        except DocumentError as error:
+            raise DocumentError(f"{name} {error}") from error
 
     @classmethod
     def from_file(

@@ -1,7 +1,7 @@
 """Documents as plain dicts and lists, and back."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from foveate.documents.blocks import collapse
@@ -14,6 +14,8 @@ from foveate.documents.structure import (
     Paragraph,
     Section,
     Sentence,
+    check_sentences,
+    sentences_in,
 )
 
 
@@ -79,8 +81,8 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
     try:
         text = _expect(str, data["text"])
         layout = data.get("layout")
-        sections = _unpack_sections(data["sections"], len(text), depth=1)
-        _check_order(sections)
+        sections = _unpack_sections(data["sections"], depth=1)
+        check_sentences(sentences_in(sections), len(text))
         return {
             "title": _expect(str, data["title"]),
             "source": _expect(str | None, data.get("source")),
@@ -106,24 +108,24 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
         ) from error
 
 
-def _unpack_sections(items: Any, length: int, depth: int) -> tuple[Section, ...]:
+def _unpack_sections(items: Any, depth: int) -> tuple[Section, ...]:
     if items and depth > MAX_DEPTH:
         raise DocumentError(f"nests sections more than {MAX_DEPTH} deep: flatten some.")
-    return tuple(_unpack_section(item, length, depth) for item in items)
+    return tuple(_unpack_section(item, depth) for item in items)
 
 
-def _unpack_section(item: Any, length: int, depth: int) -> Section:
+def _unpack_section(item: Any, depth: int) -> Section:
     section = Section(
         _expect(str, item["title"]),
-        tuple(_unpack_paragraph(paragraph, length) for paragraph in item["paragraphs"]),
-        _unpack_sections(item.get("sections", ()), length, depth + 1),
+        tuple(_unpack_paragraph(paragraph) for paragraph in item["paragraphs"]),
+        _unpack_sections(item.get("sections", ()), depth + 1),
     )
     if not section.paragraphs and not section.sections:
         raise DocumentError(f"has an empty section ({section.title!r:.60}): leave it out.")
     return section
 
 
-def _unpack_paragraph(item: Any, length: int) -> Paragraph:
+def _unpack_paragraph(item: Any) -> Paragraph:
     sentences = tuple(
         Sentence(
             collapse(_expect(str, sentence["text"])),
@@ -134,33 +136,10 @@ def _unpack_paragraph(item: Any, length: int) -> Paragraph:
     )
     if not sentences:
         raise DocumentError("has a paragraph without sentences: leave it out.")
-    for sentence in sentences:
-        if not sentence.text.strip():
-            raise DocumentError("has an empty sentence: leave it out.")
-        if not 0 <= sentence.start < sentence.end <= length:
-            raise DocumentError(
-                f"places a sentence outside its text of {length} characters: keep text and "
-                "sections together."
-            )
     kind = item.get("kind", "prose")
     if kind not in KINDS:
         raise DocumentError(f"has a paragraph of kind {kind!r:.40}: use one of {', '.join(KINDS)}.")
     return Paragraph(sentences, _expect(str | None, item.get("speaker")), kind)
-
-
-def _check_order(sections: Iterable[Section], end: int = 0) -> int:
-    """Reject sentences that overlap or are out of order, and return where the last one ends."""
-    for section in sections:
-        for paragraph in section.paragraphs:
-            for sentence in paragraph.sentences:
-                if sentence.start < end:
-                    raise DocumentError(
-                        f"places a sentence at {sentence.start}, but the one before ends at "
-                        f"{end}: keep text and sections together."
-                    )
-                end = sentence.end
-        end = _check_order(section.sections, end)
-    return end
 
 
 def _expect(kind: Any, value: Any) -> Any:

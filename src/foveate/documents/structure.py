@@ -1,6 +1,6 @@
 """The parts of a document: sections, paragraphs and sentences; and spans, which locate them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -144,6 +144,44 @@ def format_path(path: Iterable[str]) -> str:
         'Methods › Counting'
     """
     return " › ".join(filter(None, path))
+
+
+def sentences_in(sections: Iterable[Section]) -> Iterator[Sentence]:
+    """Iterate over all sentences of the sections in document order."""
+    for section in sections:
+        for paragraph in section.paragraphs:
+            yield from paragraph.sentences
+        yield from sentences_in(section.sections)
+
+
+def check_sentences(sentences: Iterable[Sentence], length: int) -> None:
+    """Reject sentences that are empty, overlap, are out of order or lie outside their text.
+
+    Args:
+        sentences: All sentences of a document, in order.
+        length: Number of characters of its text.
+
+    Raises:
+        DocumentError: The first of them that cannot be, and why. The message lacks a subject.
+    """
+    before = 0  # end of the sentence before
+    for number, sentence in enumerate(sentences, 1):
+        start, end = sentence.start, sentence.end
+        if not sentence.text.strip():
+            raise DocumentError(f"has an empty sentence ({number}): leave it out.")
+        if not (isinstance(start, int) and isinstance(end, int)):
+            fault = "where offsets have to be integers"
+        elif not start < end:
+            fault = "but has to end after it starts"
+        elif start < 0 or end > length:
+            fault = f"outside its text of {length} characters: keep text and sections together"
+        elif start < before:
+            fault = f"but the one before ends at {before}: put them in order, without overlap"
+        else:
+            before = end
+            continue
+        place = f"{number} ({sentence.text!r:.40}) from {start!r} to {end!r}"
+        raise DocumentError(f"has sentence {place}, {fault}.")
 
 
 def drop_empty(sections: tuple[Section, ...]) -> tuple[Section, ...]:
