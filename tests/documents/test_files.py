@@ -1,14 +1,17 @@
 """Folders, archives and whatever else holds several documents."""
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import tarfile
 import zipfile
 
 import pytest
 
 from foveate.documents import Document, DocumentError, read_documents
+from foveate.documents.compression import zstd
 
 
 def zipped(files):
@@ -186,6 +189,24 @@ def test_bombs_are_refused(tmp_path, monkeypatch):
     path.write_bytes(zipped({f"{i}.txt": f"Cod {i} swim. " * 30 for i in range(9)}))
     with pytest.raises(DocumentError, match="unpacks to more than"):
         read(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress), ("zst", zstd.compress)],
+)
+def test_compressed_members_count_as_what_they_unpack_to(tmp_path, monkeypatch, suffix, compress):
+    path = tmp_path / "x.zip"
+    compressed = compress(b"Cod swim. " * 500)
+    inner = zipped({f"{i}.txt.{suffix}": compressed for i in range(9)})
+    path.write_bytes(zipped({"inner.zip": inner, "a.txt": "Eels too."}))
+    monkeypatch.setattr("foveate.documents.members._MAX_BYTES", 16_000)
+    errors = []
+    found = read(path, tmp_path, on_error=lambda *error: errors.append(error))
+    assert set(found) == {f"x.zip/inner.zip/{i}.txt.{suffix}" for i in range(2)}
+    [(name, error)] = errors
+    assert name == str(path)
+    assert "x.zip unpacks to more than" in str(error)
 
 
 def test_encrypted_archives_are_refused(tmp_path):

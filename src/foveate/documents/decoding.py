@@ -73,7 +73,7 @@ def load(path: str | PathLike[str], format: str | None, encoding: str | None) ->
         raise IsADirectoryError(f"{name} is a directory: read it with read_documents.")
     if not file.exists():
         raise FileNotFoundError(f"{name} does not exist: check the path.")
-    return _read(name, file.read_bytes(), format, encoding, file.name)
+    return load_bytes(file.read_bytes(), name, format, encoding, file.name)
 
 
 def load_bytes(
@@ -89,12 +89,23 @@ def load_bytes(
         file_name: The name of the file that they come from, by which the format is recognized;
             without one it is recognized by the content alone.
     """
-    return _read(name, data, format, encoding, file_name)
-
-
-def _read(name: str, data: bytes, format: str | None, encoding: str | None, file_name: str) -> File:
-    named = check_format(format).name if format else format_from_name(file_name)
     data = decompress(data, name, file_name)
+    return load_decompressed(data, name, format, encoding, file_name)
+
+
+def load_decompressed(
+    data: bytes, name: str, format: str | None, encoding: str | None, file_name: str = ""
+) -> File:
+    """Decode bytes that are not compressed, or no longer, unless their format is binary.
+
+    Args:
+        data: The bytes.
+        name: As for `load_bytes`, like the other arguments.
+        format: Name of their format.
+        encoding: Their encoding.
+        file_name: The name of the file that they come from.
+    """
+    named = check_format(format).name if format else format_from_name(file_name)
     try:
         guess = named if format else sniff_bytes(named, data)
         if guess is None and not is_text(data):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from foveate.documents.compression import decompress, strip_suffix
-from foveate.documents.decoding import File, is_text, load_bytes
+from foveate.documents.decoding import File, is_text, load_decompressed
 from foveate.documents.formats import Member
 from foveate.documents.recognition import format_from_name, sniff, sniff_bytes
 from foveate.documents.structure import DocumentError
@@ -34,15 +34,20 @@ def expand(
 
     Raises:
         DocumentError: The collection or, without `on_error`, a member cannot be read; or none of
-            its members is in a known format.
+            its members is in a known format; or it unpacks to an unreasonable size.
     """
-    return _Expansion(encoding, on_error).files(file, 0)
+    return _Expansion(file.name, encoding, on_error).files(file, 0)
+
+
+class _TooLargeError(DocumentError):
+    """A collection unpacks to an unreasonable size, so no more of it is read."""
 
 
 class _Expansion:
     """Unpacks a file and everything in it, up to a total size."""
 
-    def __init__(self, encoding: str | None, on_error: ErrorHandler | None) -> None:
+    def __init__(self, name: str, encoding: str | None, on_error: ErrorHandler | None) -> None:
+        self.name = name
         self.encoding = encoding
         self.on_error = on_error
         self.num_bytes = self.num_members = 0
@@ -58,7 +63,8 @@ class _Expansion:
             )
         num_tried = 0
         for member in _split(file):
-            self.count(file.name, member)
+            self.num_members += 1
+            self.count(member.content)
             name = file.name + member.name
             try:
                 loaded = self.load(member, name)
@@ -67,32 +73,33 @@ class _Expansion:
                     yield from self.files(loaded, depth + 1)
             except (DocumentError, ImportError) as error:
                 num_tried += 1
-                if self.on_error is None:
+                if self.on_error is None or isinstance(error, _TooLargeError):
                     raise
                 self.on_error(name, error)
         if not num_tried:
             raise DocumentError(f"{file.name} holds nothing that can be read.")
 
     def load(self, member: Member, name: str) -> File | None:
-        """Decode a member; None if it is not in a known format."""
+        """Decompress and decode a member; None if it is not in a known format."""
         file_name = PurePath(member.name).name
         if member.format is not None:
-            file = load_bytes(member.content, name, member.format, "utf-8")
+            file = load_decompressed(member.content, name, member.format, "utf-8")
             return replace(file, place=member.place)
         data = decompress(member.content, name, file_name)
+        if data is not member.content:
+            self.count(data)
         file_name = strip_suffix(file_name)
         if not is_readable(file_name, data):
             return None
-        return load_bytes(data, name, None, self.encoding, file_name)
+        return load_decompressed(data, name, None, self.encoding, file_name)
 
-    def count(self, name: str, member: Member) -> None:
-        """Refuse archives that unpack to an unreasonable size."""
-        self.num_members += 1
-        self.num_bytes += len(member.content)
+    def count(self, content: bytes) -> None:
+        """Refuse files that unpack to an unreasonable size."""
+        self.num_bytes += len(content)
         if self.num_members > _MAX_MEMBERS or self.num_bytes > _MAX_BYTES:
-            raise DocumentError(
-                f"{name} unpacks to more than {_MAX_BYTES >> 30} GiB or {_MAX_MEMBERS:,} files: "
-                "unpack it first, and name what is to be read."
+            raise _TooLargeError(
+                f"{self.name} unpacks to more than {_MAX_BYTES >> 30} GiB or {_MAX_MEMBERS:,} "
+                "files: unpack it first, and name what is to be read."
             )
 
 
