@@ -559,3 +559,41 @@ def test_the_number_of_an_item_without_a_paragraph_is_not_that_of_what_follows(t
         (("",), "1. Clone it."),
         (("Usage",), "Run it."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ("1. ```\n   make\n   ```\n\n   Then wait.\n2. Run it.\n", "markdown"),
+        ("1.     make\n\n   Then wait.\n2. Run it.\n", "markdown"),
+        ("1. <hr>\n\n   Then wait.\n2. Run it.\n", "markdown"),
+        ("1. ::\n\n     make\n\n   Then wait.\n\n2. Run it.\n", "rst"),
+        ("<ol><li><pre><code>make</code></pre>Then wait.</li><li>Run it.</li></ol>", "html"),
+    ],
+)
+def test_the_number_of_an_item_that_begins_with_code_is_not_that_of_its_text(text, format):
+    document = Document.from_text(text, format=format, language="en")
+    assert [span.text for span in document.spans()] == ["Then wait.", "2. Run it."]
+
+
+def test_the_number_of_an_item_that_begins_with_a_table_is_not_that_of_its_text():
+    table = "<table><tr><th>A</th><th>B</th></tr><tr><td>C</td><td>D</td></tr></table>"
+    text = f"<ol><li>{table}Then wait.</li><li>Run it.</li></ol>"
+    document = Document.from_text(text, format="html", language="en")
+    assert [span.text for span in document.spans()] == ["A: C; B: D", "Then wait.", "2. Run it."]
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ("1. ## Clone\n   Clone it.\n2. ## Usage\n   Run it.\n", "markdown"),
+        ("<ol><li><h2>Clone</h2>Clone it.</li><li><h2>Usage</h2>Run it.</li></ol>", "html"),
+    ],
+)
+def test_the_number_of_an_item_that_begins_with_a_heading_is_that_of_the_heading(text, format):
+    document = Document.from_text(text, format=format, language="en")
+    spans = document.spans()
+    assert [(span.path, span.text) for span in spans] == [
+        (("1. Clone",), "Clone it."),
+        (("2. Usage",), "Run it."),
+    ]

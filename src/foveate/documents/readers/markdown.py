@@ -54,6 +54,7 @@ _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
 _MIN_ENTRIES = 3  # of a table of contents
 _CONTENTS_MARKS = ("[TOC]", "[[TOC]]", "[[_TOC_]]")  # where a table of contents is inserted
 _KINDS: dict[str, Kind] = {"list_item": "item", "footnote_reference": "footnote"}
+_UNNUMBERED = ("table_open", "fence", "code_block", "html_block")  # tokens
 
 
 def read(text: str) -> ParsedText:
@@ -128,13 +129,14 @@ class _Walk:
         rows: list[list[Cell]] = []
         around = level = ""  # type and tag of the token before: what an inline token belongs to
         for token in self.tokens:
+            if token.type in _UNNUMBERED:
+                self.marker = None  # it belongs before these, not before the text after them
             name, _, end = token.type.rpartition("_")
             if name in _KINDS:
                 self.change_kind(token, end)
             elif token.type in ("dl_close", "dt_open") and around != "dt_close":
                 yield from self.lone_terms()
             elif token.type == "tr_open":
-                self.marker = None  # it belongs before the table, not before the text after it
                 rows.append([])
                 self.at = self.line(token).start()
             elif token.type == "table_close":
@@ -147,7 +149,7 @@ class _Walk:
             elif around in ("th_open", "td_open"):
                 rows[-1].append(Cell(self.cell(token), is_head=around == "th_open"))
             elif around == "heading_open":
-                shown = str(self.display(token))
+                shown = str(self.numbered(self.display(token)))
                 yield Heading(int(level[1:]), _ATTRIBUTES.sub("", shown).rstrip() or shown)
             elif around == "dt_open":
                 self.terms.append(self.display(token))
@@ -169,9 +171,7 @@ class _Walk:
         is_entry = self.kinds[-1] == "item" and _is_entry(token)
         if token.content in _CONTENTS_MARKS:
             return
-        shown = self.display(token)
-        if self.marker is not None:
-            shown = self.numbered(shown)
+        shown = self.numbered(self.display(token))
         if self.terms:
             joined = with_terms(self.terms, shown)
             if joined is None:
@@ -189,7 +189,7 @@ class _Walk:
         self.terms = []
 
     def numbered(self, shown: MappedText) -> MappedText:
-        """Put the number of a list item before its text."""
+        """Put the number of the list item that begins, if any, before its text."""
         marker, self.marker = self.marker, None
         if marker is None or marker.map is None or not shown:
             return shown

@@ -194,8 +194,10 @@ class _Walk:
             return
         self.flush()
         if tag == "pre" and _is_code(element):
+            self.marker = ""  # it belongs before the code, not before the text after it
             return
         if tag == "table" and (rows := _data_rows(element, self.left_out)):
+            self.marker = ""
             self.read_table(element, rows)
             return
         if tag == "title":
