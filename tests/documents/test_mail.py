@@ -1,9 +1,11 @@
+import itertools
 import mailbox
 from email.message import EmailMessage
 
 import pytest
 
 from foveate.documents import Document, DocumentError, read_documents
+from foveate.documents.files import read_data
 
 
 def message(text, subject="Boats", sender="Ann Lee <ann@x.org>", day=1, **headers):
@@ -172,20 +174,35 @@ def test_threads_of_a_maildir(tmp_path):
         box.add(one)
     box.close()
     (path / "notes.txt").write_text("Cod swim.")
-    found = {(title, *sorted(texts)) for _, title, texts in threads_by_date(path)}
-    assert found == {
-        ("", "Cod swim."),
-        ("Boats", *sorted(THREADS["Boats"])),
-        ("Hello", *sorted(THREADS["Hello"])),
-        ("Hello", "Hello again."),
-    }
-
-
-def threads_by_date(path):
-    return [
-        (document.source, document.title, [sentence.text for sentence in document.sentences()])
-        for document in read_documents(path)
+    documents = [(document.title, texts_of(document)) for document in read_documents(path)]
+    assert sorted(documents) == [  # in the order of the files, whose names are made of the time
+        ("", ["Cod swim."]),
+        ("Boats", THREADS["Boats"]),
+        ("Hello", ["Hello again."]),
+        ("Hello", THREADS["Hello"]),
     ]
+
+
+def texts_of(document):
+    return [sentence.text for sentence in document.sentences()]
+
+
+def threads_of(messages):
+    data = b"".join(b"From a@b.c\n" + one.as_bytes() + b"\n" for one in messages)
+    return [texts_of(document) for document in read_data(data, "a.mbox", format="mbox")]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations((1, 4, 5))))
+def test_threads_do_not_depend_on_the_order_of_the_messages(order):
+    stored = [MESSAGES[number] for number in order]
+    assert sorted(threads_of(stored)) == [["Hello again."], THREADS["Hello"]]
+
+
+def test_replies_without_a_date_belong_to_the_message_stored_before_them():
+    undated = message("Which ones?", "Re: Boats")
+    del undated["Date"]
+    stored = (MESSAGES[0], undated, message("New boats!", day=7))
+    assert threads_of(stored) == [["Shall we buy boats?", "Which ones?"], ["New boats!"]]
 
 
 def test_headers_without_end_are_shortened():

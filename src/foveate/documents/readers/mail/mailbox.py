@@ -35,7 +35,8 @@ def threads(messages: Sequence[bytes]) -> list[list[int]]:
     """Sort messages into threads.
 
     A message belongs to the thread of those that it refers to or, if it is a reply that refers to
-    none, to that of its subject.
+    none, to that of the last message before it with its subject. Dates decide what is before it,
+    since messages may be stored in any order; one without a date follows the one stored before it.
 
     Args:
         messages: The messages, as stored.
@@ -51,21 +52,23 @@ def threads(messages: Sequence[bytes]) -> list[list[int]]:
             parents[number] = number = parents[parents[number]]
         return number
 
-    bearers: dict[str, int] = {}  # of identifiers, and of subjects
     dates: list[datetime] = []
-    for number, message in enumerate(map(parse_headers, messages)):
+    names: list[list[str]] = []  # of each message: identifiers, or a subject, that it has or cites
+    topics: list[str | None] = []  # of those that begin a thread
+    for message in map(parse_headers, messages):
         identifiers = _identifiers(message, "Message-ID")
         references = _identifiers(message, "References") + _identifiers(message, "In-Reply-To")
         topic = subject(message)
-        if references:
-            identifiers += references
-        elif topic != header(message, "Subject"):  # it begins with "Re:"
-            identifiers.append(topic)
-        else:
-            bearers[topic] = number  # others may have the same subject by chance
-        for identifier in identifiers:
-            parents[root(number)] = root(bearers.setdefault(identifier, number))
-        dates.append(date(message) or _EARLIEST)
+        is_reply = topic != header(message, "Subject")  # it begins with "Re:"
+        dates.append(date(message) or (dates[-1] if dates else _EARLIEST))
+        names.append(identifiers + (references or ([topic] if is_reply else [])))
+        topics.append(None if references or is_reply else topic)
+    bearers: dict[str, int] = {}  # of identifiers and subjects
+    for number in sorted(range(len(messages)), key=dates.__getitem__):
+        if (begun := topics[number]) is not None:
+            bearers[begun] = number  # others may have the same subject by chance
+        for name in names[number]:
+            parents[root(number)] = root(bearers.setdefault(name, number))
     grouped: dict[int, list[int]] = defaultdict(list)
     for number in range(len(messages)):
         grouped[root(number)].append(number)
