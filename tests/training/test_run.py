@@ -76,10 +76,14 @@ def test_training_predicts_masked_tokens_only(asked, corpus_file, tmp_path, monk
 
     monkeypatch.setattr(modeling_hdt, "masked_lm_output", recording)
     options = {} if asked is None else {"sparse_prediction": asked}
-    recipe = masked_lm(corpus_file, {"model": {"type": "hdt", **TINY, **options}}, max_steps=1)
-    train(recipe, tmp_path)
-    assert set(seen) == {asked is None}
-    assert HDTForMaskedLM.from_pretrained(tmp_path).config.sparse_prediction is False
+    model = {"model": {"type": "hdt", **TINY, **options}}
+    recipe = masked_lm(corpus_file, model, max_steps=2, save_steps=1)
+    trainer = train(recipe, tmp_path)
+    assert set(seen) == {asked is None}  # also after the first checkpoint was saved
+    assert len(seen) == 2
+    assert trainer.model.config.sparse_prediction is False
+    for folder in (tmp_path / "checkpoint-1", tmp_path):
+        assert HDTForMaskedLM.from_pretrained(folder).config.sparse_prediction is False
 
 
 def test_without_held_out_files_nothing_is_evaluated(corpus_file, tmp_path):

@@ -15,14 +15,7 @@ import torch
 import yaml
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
-from transformers import (
-    PreTrainedModel,
-    Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.training_args import ParallelMode
@@ -41,7 +34,7 @@ from .building import (
 )
 from .config import diff_keys
 from .model_card import write_model_card
-from .objectives import MaskedLM, Objective
+from .objectives import MaskedLM
 from .objectives.seq2seq import Seq2SeqObjective
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
@@ -124,31 +117,35 @@ def _run_lock(folder: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-class _PredictMaskedTokensOnly(TrainerCallback):
-    """Make a model compute the logits of masked tokens only, if it can: the loss needs no others.
+class _SparsePredictionTrainer(Trainer):
+    """Has a model compute the logits of masked tokens only: the loss needs no others.
 
-    After training it computes all of them again, for callers that pass labels and use the logits.
+    After training, and as it is saved, also in checkpoints, the model computes all of them, for
+    callers that pass labels and use the logits.
     """
 
-    def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Switch it on."""
-        kwargs["model"].config.sparse_prediction = True
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train the model."""
+        config = self._config
+        config.sparse_prediction = True
+        try:
+            return super().train(*args, **kwargs)
+        finally:
+            config.sparse_prediction = False
 
-    def on_train_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: Any,
-    ) -> None:
-        """Switch it off."""
-        kwargs["model"].config.sparse_prediction = False
+    def save_model(self, *args: Any, **kwargs: Any) -> None:
+        """Save the model."""
+        config = self._config
+        before, config.sparse_prediction = config.sparse_prediction, False
+        try:
+            super().save_model(*args, **kwargs)
+        finally:
+            config.sparse_prediction = before
+
+    @property
+    def _config(self) -> Any:
+        model: Any = self.model
+        return model.config
 
 
 class _LabelSmoothingTrainer(Trainer):
@@ -183,12 +180,8 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     eval_dataset = None
     if dev_data is not None:
         eval_dataset = build_dataset(*dev_data, objective, processor, recipe.batch, seed)
-    callbacks: list[TrainerCallback] = []
-    settled = "sparse_prediction" in recipe.model or not hasattr(model.config, "sparse_prediction")
-    if isinstance(objective, MaskedLM) and not settled:
-        callbacks.append(_PredictMaskedTokensOnly())
     try:
-        trainer = _trainer_class(objective, arguments)(
+        trainer = _trainer_class(recipe, model, arguments)(
             model,
             arguments,
             data_collator=partial(collate_packs, partial(objective.collate, processor)),
@@ -196,7 +189,6 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
             eval_dataset=eval_dataset,
             processing_class=processor,
             compute_loss_func=objective.compute_loss,
-            callbacks=callbacks,
         )
     except RuntimeError as error:
         if "to be installed" not in str(error):
@@ -207,11 +199,20 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     return trainer
 
 
-def _trainer_class(objective: Objective, arguments: TrainingArguments) -> Callable[..., Trainer]:
+def _trainer_class(
+    recipe: Recipe, model: PreTrainedModel, arguments: TrainingArguments
+) -> Callable[..., Trainer]:
+    objective = recipe.objective
     if objective.trainer_class is not None:
         return partial(objective.trainer_class, objective)
     if arguments.label_smoothing_factor and isinstance(objective, Seq2SeqObjective):
         return _LabelSmoothingTrainer
+    if (
+        isinstance(objective, MaskedLM)
+        and hasattr(model.config, "sparse_prediction")
+        and "sparse_prediction" not in recipe.model
+    ):
+        return _SparsePredictionTrainer
     return Trainer
 
 
