@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import pickle
 import shutil
 from contextlib import suppress
@@ -263,21 +264,71 @@ def test_without_checksums_files_that_cannot_be_read_are_said(library, kind, sma
 
 
 @pytest.mark.parametrize("name", ["RustPanic", "PanicException"])
-def test_a_panic_of_lance_is_an_error(library, name, monkeypatch, small_encoder):
+def test_a_panic_of_lance_is_no_damage_of_whole_files(library, name, monkeypatch, small_encoder):
     panic = type(name, (BaseException,), {})
 
     def fail(*arguments, **options):
-        raise panic("called `Option::unwrap()` on a `None` value")
+        raise panic("called `Option::unwrap()` on a `None` value\nat line 7")
 
     for method in ("checkout", "search"):
         with monkeypatch.context() as patch:
             patch.setattr(LanceTable, method, fail)
-            with pytest.raises(LibraryError, match=r"\(Lance does not understand a file\): see"):
+            whole = r"\(Lance failed: called .* value\), although its files are as they were"
+            with pytest.raises(OSError, match=whole):
                 read_all(Index.open(library.path, model=small_encoder))
-            assert all("unwrap" not in problem for problem in library.verify())
-    monkeypatch.setattr(LanceTable, "add", fail)
-    with pytest.raises(OSError, match="Lance does not understand a file"):
-        library.add(animal("squid"))
+            assert library.verify()
+    with monkeypatch.context() as patch:
+        patch.setattr(LanceTable, "add", fail)
+        with pytest.raises(OSError, match=r"cannot be written \(Lance failed: called .* value\): "):
+            library.add(animal("squid"))
+    monkeypatch.setattr(LanceTable, "search", fail)
+    path = needed(library, "sentences.lance/data")
+    change(path)
+    with pytest.raises(LibraryError, match=f"{path.name} is not as it was written"):
+        read_all(Index.open(library.path, model=small_encoder))
+    strip(library)
+    with pytest.raises(LibraryError, match=r"cannot be read \(Lance failed: called"):
+        read_all(Index.open(library.path, model=small_encoder))
+
+
+def test_a_condition_at_which_lance_fails_is_to_blame(library, capfd):
+    for condition in ("lpad(text, 2000000000) = 'cod'", "length(repeat(text, 99999999)) > 5"):
+        with pytest.raises(ValueError, match=r"cannot be evaluated \(Lance failed\): ") as caught:
+            library.search("Who eats?", where=condition)
+        assert not isinstance(caught.value, LibraryError)
+    capfd.readouterr()  # Lance prints where it failed
+    change(needed(library, "sentences.lance/data"))
+    with pytest.raises(LibraryError, match="is not as it was written"):
+        library.search("Who eats?", where=condition)
+
+
+@pytest.mark.parametrize("has_checksums", [True, False])
+@pytest.mark.parametrize(("number", "reason"), [(13, "Permission denied"), (24, "Too many open")])
+def test_permissions_and_limits_are_no_damage(
+    library, monkeypatch, small_encoder, number, reason, has_checksums
+):
+    if not has_checksums:
+        strip(library)
+    state = library.state
+
+    def fail(*arguments, **options):
+        message = f"lance error: LanceError(IO): {os.strerror(number)} (os error {number}), /root/x"
+        raise RuntimeError(message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LanceTable, "search", fail)
+        for use in (read_all, Index.verify):
+            with pytest.raises(OSError, match=rf"{reason}.*, which is not damage: change the perm"):
+                use(Index.open(library.path, model=small_encoder))
+
+    def refuse(self, *arguments):
+        raise OSError(number, os.strerror(number), str(self))
+
+    monkeypatch.setattr(type(library.path), "read_bytes", refuse)
+    monkeypatch.setattr("foveate.index.checksums._hash", refuse)
+    for use in (Store.check, Store.find_damage):
+        with pytest.raises(OSError, match=reason):
+            use(library._store, state)
 
 
 def test_numbers_that_make_no_sense_are_said(library, monkeypatch):

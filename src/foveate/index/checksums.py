@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from foveate.index.lance import limits
 from foveate.index.manifest import breaks_off, files_of, manifests
 
 _DIGEST_BYTES = 16
@@ -105,6 +106,9 @@ def find_damage(
             nearly all of a library, only the sizes are compared. Others say where rows are and
             which ones are deleted: with a wrong number there, Lance may find or delete other rows,
             or claim so much memory that the process ends.
+
+    Raises:
+        OSError: A permission or a limit of the system keeps a file from being read.
     """
 
     def check(name: str) -> Damage | None:
@@ -121,6 +125,8 @@ def find_damage(
         except FileNotFoundError:
             return Damage(name, "is missing", repair=repair)
         except OSError as error:
+            if limits(error):
+                raise
             return Damage(name, f"cannot be read: {error.strerror}", repair=repair)
         return None
 
@@ -148,7 +154,11 @@ def find_unfinished(folder: Path, versions: Mapping[str, int]) -> list[Damage]:
 
 
 def find_missing(folder: Path, versions: Mapping[str, int]) -> list[Damage]:
-    """Find the files that are missing in a library without checksums, and damaged manifests."""
+    """Find the files that are missing in a library without checksums, and damaged manifests.
+
+    Raises:
+        OSError: See `find_damage`.
+    """
     damaged = []
     for table, version in versions.items():
         name = f"{table}.lance"
@@ -160,6 +170,8 @@ def find_missing(folder: Path, versions: Mapping[str, int]) -> list[Damage]:
         except NotImplementedError:
             continue  # Lance knows what it consists of
         except (OSError, ValueError) as error:
+            if limits(error):
+                raise
             damaged.append(Damage(name, f"cannot be read: {error}"))
     return damaged
 

@@ -1,6 +1,8 @@
 """Reading the tables of a library with Lance."""
 
+import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,9 @@ import pyarrow as pa
 
 _PANICS = ("RustPanic", "PanicException")
 """Exceptions by which Lance reports a failure in Rust; neither can be imported."""
+
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_LIMITS = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def connect(folder: Path) -> Any:
@@ -59,12 +64,29 @@ def reason_of(error: BaseException) -> str:
     return str(error).split(", /")[0]
 
 
+def limits(error: BaseException) -> bool:
+    """Return whether an error is due to a permission or a limit of the system, not to a file.
+
+    Lance gives the number of such an error only in its message.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None and (match := _OS_ERROR.search(str(error))):
+        number = int(match[1])
+    return number in _LIMITS
+
+
+class LanceFailure(RuntimeError):  # noqa: N818 (a failure, which is more than an error)
+    """Lance failed in its own code, for which a file or a condition may be the reason."""
+
+
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """Raise a `RuntimeError` with a readable message instead of what Lance raises in a panic."""
+    """Raise a `LanceFailure` with a readable message instead of what Lance raises in a panic."""
     try:
         yield
     except BaseException as error:  # which PanicException is
         if type(error).__name__ not in _PANICS and "panicked with message" not in str(error):
             raise
-        raise RuntimeError("Lance does not understand a file") from error
+        said, *_ = str(error).splitlines() or ["unknown error"]
+        is_said = "unknown error" not in said  # which was printed instead
+        raise LanceFailure(f"Lance failed: {said}" if is_said else "Lance failed") from error

@@ -299,6 +299,7 @@ class Index:
 
         Raises:
             FileNotFoundError: There is no library.
+            OSError: Files of the library cannot be read for another reason than damage.
             TypeError: The number of the document is not an integer.
             ValueError: The query is empty, `top_k` is below 1, `by` is something else, a condition
                 cannot be evaluated, there is no document with this number, or the library was made
@@ -341,6 +342,7 @@ class Index:
 
         Raises:
             FileNotFoundError: See `search`.
+            OSError: See `search`.
             TypeError: See `search`.
             ValueError: See `search`.
         """
@@ -386,6 +388,7 @@ class Index:
 
         Raises:
             FileNotFoundError: See `search`.
+            OSError: See `search`.
             TypeError: See `search`.
             ValueError: Both budgets are given, or one is below 1; or see `search`.
         """
@@ -443,6 +446,7 @@ class Index:
 
         Raises:
             FileNotFoundError: There is no library.
+            OSError: A permission or a limit of the system keeps files from being read.
         """
         for _ in range(_ATTEMPTS):
             stamp = self._store.stamp() if self._store.exists() else None
@@ -516,8 +520,8 @@ class Index:
             try:
                 stamp = self._store.stamp() if self._store.exists() else None
                 return use(self._load_snapshot(stamp))
-            except ValueError as error:
-                if isinstance(error, LibraryError):  # not of a condition, which harms nothing
+            except (ValueError, OSError) as error:
+                if isinstance(error, LibraryError | OSError):  # not of a condition, harmless
                     self._snapshot = None
                 is_replaced = self._store.exists() and self._store.stamp() != stamp
                 if attempt + 1 == _ATTEMPTS or not is_replaced:

@@ -40,7 +40,7 @@ from foveate.index.checksums import (
     find_missing,
     find_unfinished,
 )
-from foveate.index.lance import connect, quote, read, reason_of, without_panics
+from foveate.index.lance import connect, limits, quote, read, reason_of, without_panics
 from foveate.index.lock import write_lock
 from foveate.index.manifest import manifests
 from foveate.index.postings import merge_postings
@@ -185,6 +185,7 @@ class Store:
 
         Raises:
             LibraryError: Files are damaged so that Lance cannot read them.
+            OSError: Lance cannot read them for another reason.
         """
         self.check(state)
         connection = connect(self.folder)
@@ -205,6 +206,7 @@ class Store:
 
         Raises:
             LibraryError: Files are damaged.
+            OSError: A permission or a limit of the system keeps a file from being read.
         """
         if damaged := self.find_damage(state, is_thorough=is_thorough):
             raise self.unreadable(damaged[0])
@@ -227,7 +229,12 @@ class Store:
 
     @contextmanager
     def explained(self, *, is_write: bool = False) -> Iterator[None]:
-        """Turn errors of Lance into readable messages."""
+        """Turn errors of Lance into readable messages.
+
+        Raises:
+            LibraryError: Files are damaged.
+            OSError: Files cannot be read or written for another reason.
+        """
         try:
             with without_panics():
                 yield
@@ -242,7 +249,21 @@ class Store:
                     f"the library {self.folder} cannot be written ({reason}): what was committed "
                     "before is whole; free some space or check the disk, and start again"
                 ) from error
-            raise self.unreadable(reason) from error
+            if limits(error):
+                raise OSError(
+                    f"the library {self.folder} cannot be read ({reason}), which is not damage: "
+                    "change the permission or the limit, and try again"
+                ) from error
+            state = self.read_state()
+            # A file that is not found may have been one of a state that was replaced meanwhile.
+            self.check(state, is_thorough="Not found" not in reason)
+            if not state.files:  # which would tell
+                raise self.unreadable(reason) from error
+            raise OSError(
+                f"the library {self.folder} cannot be read ({reason}), although its files are as "
+                "they were written: try again, and if that does not help, index the files into a "
+                "new one"
+            ) from error
 
     @contextmanager
     def writing(self, model: ModelRecord) -> Iterator["Writer"]:

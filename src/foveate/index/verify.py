@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from foveate.index.checksums import Damage
-from foveate.index.lance import read, read_batches, reason_of
+from foveate.index.lance import limits, read, read_batches, reason_of
 from foveate.index.records import SPAN_COLUMNS, unpack_document
 from foveate.index.schema import SENTENCE, pack_keys
 from foveate.index.store import LibraryError, State, Store
@@ -33,6 +33,9 @@ def verify(store: Store) -> list[str]:
     All files are hashed. If they are as they were written, documents are read one at a time: each
     is unpacked, and its sentences and sections are compared with those in the tables. If not, they
     are not read, since that could end the process.
+
+    Raises:
+        OSError: A permission or a limit of the system keeps files from being read.
     """
     state = store.read_state()
     if damaged := store.find_damage(state):
@@ -44,7 +47,7 @@ def _damage_problems(store: Store, state: State, damaged: Sequence[Damage]) -> I
     """Describe damaged files, with the documents that are concerned if these are known."""
     sources: dict[int, str] = {}
     if not any(one.table == "documents" for one in damaged):
-        with suppress(LibraryError):
+        with suppress(LibraryError, OSError):
             sources = _sources(store, state)
     for one in damaged:
         problem = f"{store.folder / one.name} {one.reason}"
@@ -90,7 +93,7 @@ def _problems(store: Store, state: State) -> Iterator[str]:
         tables = store.open_tables(state)
         outline = read(tables["documents"], ("document", "source", "sentence_lengths"))
     except Exception as error:  # whatever Lance raises
-        yield f"the table of documents cannot be read ({_reason(error)}): {_RESTORE_OR_NEW}"
+        yield _unreadable("the table of documents", error, _RESTORE_OR_NEW)
         return
     numbers = outline["document"].to_pylist()
     sources = dict(zip(numbers, outline["source"].to_pylist(), strict=True))
@@ -103,12 +106,12 @@ def _problems(store: Store, state: State) -> Iterator[str]:
             for problem in _document_problems(number, sources[number], tables):
                 yield f"{problem}: {_AGAIN}"
         except Exception as error:
-            yield f"{sources[number]} cannot be read ({_reason(error)}): {_AGAIN}"
+            yield _unreadable(sources[number], error, _AGAIN)
     for name in ("sections", "sentences"):
         try:
             found = read(tables[name], ("document",))["document"].to_numpy()
         except Exception as error:
-            yield f"the table of {name} cannot be read ({_reason(error)}): {_RESTORE_OR_NEW}"
+            yield _unreadable(f"the table of {name}", error, _RESTORE_OR_NEW)
             continue
         num_orphans = int((~np.isin(found, numbers)).sum())
         if num_orphans:
@@ -169,15 +172,26 @@ def _term_problems(outline: pa.Table, tables: dict[str, Any]) -> Iterator[str]:
                 if number in counted:
                     counted[number] += total
     except Exception as error:
-        yield f"the table of terms cannot be read ({_reason(error)}): {_RESTORE_OR_NEW}"
+        yield _unreadable("the table of terms", error, _RESTORE_OR_NEW)
         return
     num_wrong = sum(counted[number] != total for number, total in expected.items())
     if num_wrong:
         yield f"the words of {num_wrong:,} documents are not counted as they should be: {_NEW}"
 
 
-def _reason(error: BaseException) -> str:
-    """Return what went wrong, on one line."""
-    if isinstance(error, LibraryError) and error.__cause__:
+def _unreadable(what: str, error: Exception, advice: str) -> str:
+    """Return the sentence that says that something cannot be read, and why, on one line.
+
+    Raises:
+        OSError: A permission or a limit of the system is the reason, which is no problem of the
+            library.
+    """
+    if isinstance(error, LibraryError | OSError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
-    return " ".join(reason_of(error).split())
+    reason = " ".join(reason_of(error).split())
+    if limits(error):
+        raise OSError(
+            f"{what} cannot be read ({reason}), which is not damage: change the permission or the "
+            "limit, and try again"
+        ) from error
+    return f"{what} cannot be read ({reason}): {advice}"
