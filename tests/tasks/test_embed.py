@@ -1,6 +1,6 @@
 import os
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import safetensors.torch
@@ -53,6 +53,7 @@ def test_what_is_saved_is_loaded(embeddings, tmp_path, name):
     loaded = Embeddings.load(tmp_path / name)
     assert loaded.spans == embeddings.spans
     assert torch.equal(loaded.vectors, embeddings.vectors)
+    assert loaded.shard == (1, 1)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
@@ -166,12 +167,41 @@ def test_shards_are_joined_to_the_whole(encoder, tmp_path, monkeypatch, suffix):
     joined = Embeddings.join(shards)
     assert joined.spans == whole.spans
     assert torch.equal(joined.vectors, whole.vectors)
+    assert joined.shard == whole.shard == (1, 1)
+    with pytest.raises(ValueError, match="shard 1 of 9 is given several times: give each shard"):
+        Embeddings.join([*shards, shards[-1]])
+    for missing in ([1], [9], [8, 9], [2, 5, 8]):  # the last are empty, or have the last documents
+        rest = [shard for shard in shards if shard.shard[0] not in missing]
+        with pytest.raises(ValueError, match=rf"shards? .*{missing[-1]} of 9 (is|are) missing: "):
+            Embeddings.join(rest)
+    with pytest.raises(ValueError, match="shards 1, 2, 3, 4, 5, 6, 7 and 8 of 9 are missing"):
+        Embeddings.join([shards[0]])
+    with pytest.raises(ValueError, match="some shards are of 1 and others of 9: give those of one"):
+        Embeddings.join([*shards, whole])
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".parquet"])
+def test_shards_of_an_older_foveate_are_joined(encoder, tmp_path, monkeypatch, suffix):
+    """They do not say which they are."""
+    monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 10)
+    documents = [Document.from_text("Cod swim.", source=f"{i}.txt") for i in range(3)]
+    shards = []
+    for number in (1, 2, 3):
+        shard = embed(documents, model=encoder, shard=(number, 3))
+        path = tmp_path / f"{number}{suffix}"
+        replace(shard, shard=None).save(path)
+        shards.append(Embeddings.load(path))
+        assert shards[-1].shard is None
+    spans = embed(documents, model=encoder).spans
+    assert Embeddings.join(shards).spans == spans
+    assert Embeddings.join(shards).shard is None
+    assert Embeddings.join([replace(shards[0], shard=(1, 3)), *shards[1:]]).spans == spans
     with pytest.raises(ValueError, match="same documents: give each shard once"):
         Embeddings.join([*shards, shards[-1]])
     with pytest.raises(ValueError, match=r"no shard holds document 0, and .* missing: give all"):
-        Embeddings.join(shards[:-1])
+        Embeddings.join(shards[1:])
     with pytest.raises(ValueError, match="there is nothing to join"):
-        Embeddings.join([shards[0]])
+        Embeddings.join([])
 
 
 def test_shards_are_about_equal(encoder, monkeypatch):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+import safetensors
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
@@ -52,10 +53,13 @@ class Embeddings:
         spans: In reading order: each document, its sections, and the sentences directly in each
             section.
         vectors: `(spans, dimension)` float32.
+        shard: Which shard of the documents they are, counted from 1, and the number of shards;
+            (1, 1) if they are all, and None if that is not known, as an older foveate saved them.
     """
 
     spans: list[EmbeddedSpan]
     vectors: Tensor
+    shard: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         """Return the number of vectors."""
@@ -65,11 +69,15 @@ class Embeddings:
     def join(cls, shares: Iterable[Self]) -> Self:
         """Join the shards of some documents, in any order, into what `embed` returns for all.
 
+        Shards that an older foveate saved do not say which they are. Of these, it is not noticed
+        if the last ones are missing.
+
         Raises:
-            ValueError: Shards have a document in common, lack one, or have vectors of different
-                lengths.
+            ValueError: A shard is missing or given twice, or shards are not of the same number of
+                shards, have a document in common, lack one, or have vectors of different lengths.
         """
         shards = list(shares)
+        _check_complete([shard.shard for shard in shards if shard.shard], len(shards))
         spans = [one for shard in shards for one in shard.spans]
         if not spans:
             raise ValueError("there is nothing to join: give all shards")
@@ -89,14 +97,15 @@ class Embeddings:
             )
         order = sorted(range(len(spans)), key=lambda i: spans[i].document_idx)
         vectors = torch.cat([shard.vectors for shard in shards])
-        return cls([spans[i] for i in order], vectors[order])
+        are_all = all(shard.shard for shard in shards)
+        return cls([spans[i] for i in order], vectors[order], (1, 1) if are_all else None)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a `.safetensors` or `.parquet` file, completely or not at all.
 
         A `.safetensors` file holds `vectors` and, as the bytes of JSON Lines in UTF-8, `spans`. A
         `.parquet` file has a column for `level`, `document_idx` and each attribute of `Span`, and
-        `vector`.
+        `vector`. The metadata of both have `shard`, such as "2/8".
 
         Raises:
             ValueError: The path has another suffix.
@@ -164,7 +173,7 @@ def embed(
                     spans.append(EmbeddedSpan(level, idx, span))
                     vectors.append(vector[None])
             advance(len(group))
-    return Embeddings(spans, torch.cat(vectors))
+    return Embeddings(spans, torch.cat(vectors), (number, total))
 
 
 def check_shard(number: int, total: int) -> tuple[int, int]:
@@ -179,6 +188,41 @@ def check_shard(number: int, total: int) -> tuple[int, int]:
             f"to {max(total, 1)}/{max(total, 1)}"
         )
     return number, total
+
+
+def _check_complete(shards: Sequence[tuple[int, int]], num_given: int) -> None:
+    """Check that shards which say which they are belong together, and that each is there once.
+
+    Args:
+        shards: The number of each, and the number of shards.
+        num_given: How many there are with those that do not say it, which may be any others.
+    """
+    totals = sorted({total for _, total in shards})
+    if len(totals) > 1:
+        raise ValueError(
+            f"some shards are of {totals[0]} and others of {totals[1]}: give those of one division"
+        )
+    numbers = [number for number, _ in shards]
+    if repeated := sorted({number for number in numbers if numbers.count(number) > 1}):
+        raise ValueError(
+            f"{_name_shards(repeated, totals[0])} given several times: give each shard once"
+        )
+    missing = sorted(set(range(1, max(totals, default=0) + 1)) - set(numbers))
+    if missing and num_given == len(shards):
+        raise ValueError(f"{_name_shards(missing, totals[0])} missing: give all shards")
+
+
+def _name_shards(numbers: Sequence[int], total: int) -> str:
+    """Return the beginning of a sentence about some shards, with its verb.
+
+    Example:
+        >>> _name_shards([2], 8), _name_shards([2, 3, 5], 8)
+        ('shard 2 of 8 is', 'shards 2, 3 and 5 of 8 are')
+    """
+    *others, last = map(str, numbers)
+    if not others:
+        return f"shard {last} of {total} is"
+    return f"shards {', '.join(others)} and {last} of {total} are"
 
 
 def document_span(document: Document) -> Span:
@@ -228,14 +272,18 @@ def _write_safetensors(embeddings: Embeddings, path: Path) -> None:
         "vectors": embeddings.vectors.contiguous(),
         "spans": torch.from_numpy(np.frombuffer(bytearray(lines, "utf-8"), np.uint8)),
     }
-    path.write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+    metadata = {"format": "pt", **_as_metadata(embeddings.shard)}
+    path.write_bytes(safetensors.torch.save(tensors, metadata))
 
 
-def _read_safetensors(path: Path) -> tuple[list[EmbeddedSpan], Tensor]:
+def _read_safetensors(path: Path) -> tuple[list[EmbeddedSpan], Tensor, tuple[int, int] | None]:
     try:
         tensors = safetensors.torch.load(path.read_bytes())
         lines = bytes(tensors["spans"].numpy()).decode().split("\n")[:-1]
-        return [_from_record(json.loads(line)) for line in lines], tensors["vectors"]
+        spans = [_from_record(json.loads(line)) for line in lines]
+        with safetensors.safe_open(path, "pt") as file:
+            shard = _from_metadata((file.metadata() or {}).get("shard"))
+        return spans, tensors["vectors"], shard
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a file that Embeddings.save wrote ({error})") from error
 
@@ -259,19 +307,32 @@ def _write_parquet(embeddings: Embeddings, path: Path) -> None:
     vectors = pa.FixedSizeListArray.from_arrays(
         pa.array(embeddings.vectors.flatten().numpy()), embeddings.vectors.shape[1]
     )
-    pa.parquet.write_table(table.append_column("vector", vectors), path)
+    table = table.append_column("vector", vectors)
+    pa.parquet.write_table(table.replace_schema_metadata(_as_metadata(embeddings.shard)), path)
 
 
-def _read_parquet(path: Path) -> tuple[list[EmbeddedSpan], Tensor]:
+def _read_parquet(path: Path) -> tuple[list[EmbeddedSpan], Tensor, tuple[int, int] | None]:
     pa = _pyarrow()
     try:
         table = pa.parquet.read_table(path)
         spans = [_from_record(record) for record in table.drop_columns("vector").to_pylist()]
         vectors = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
         dimension = table.schema.field("vector").type.list_size
-        return spans, torch.tensor(vectors).view(len(spans), dimension)
-    except (pa.ArrowException, AttributeError, KeyError, TypeError) as error:
+        shard = _from_metadata((table.schema.metadata or {}).get(b"shard", b"").decode())
+        return spans, torch.tensor(vectors).view(len(spans), dimension), shard
+    except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a file that Embeddings.save wrote ({error})") from error
+
+
+def _as_metadata(shard: tuple[int, int] | None) -> dict[str, str]:
+    return {"shard": f"{shard[0]}/{shard[1]}"} if shard else {}
+
+
+def _from_metadata(shard: str | None) -> tuple[int, int] | None:
+    if not shard:
+        return None
+    number, total = map(int, shard.split("/"))
+    return check_shard(number, total)
 
 
 def _as_record(embedded: EmbeddedSpan) -> dict[str, Any]:
