@@ -1,10 +1,13 @@
-"""PDFs made on the spot, with reportlab."""
+"""PDFs made on the spot, with reportlab, and what is read from them."""
 
 from io import BytesIO
+from itertools import pairwise
 
 from reportlab.lib.utils import simpleSplit
 from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
+
+from foveate.documents import Document
 
 WIDTH, HEIGHT = 612, 792
 PITCH = 12
@@ -63,3 +66,64 @@ def letter(*lines):
         writer.text(72, 100 + number * PITCH, line)
     writer.page()
     return writer.bytes()
+
+
+def two_columns(writer, left, right, y=100):
+    """Fill two columns with text."""
+    writer.column(54, y, 240, left, last=False)
+    writer.column(318, y, 240, right, last=False)
+
+
+def paper():
+    """Two pages in two columns, with everything a paper has around its text."""
+    writer = Writer()
+    writer.center(80, "Dredging the Harbour of Ys", size=18)
+    writer.center(105, "Ann Lee and Bob Roe", font="Times-Roman", size=12)
+    writer.center(120, "University of Ys", font="Times-Italic")
+    writer.text(54, 160, "Abstract", "Times-Bold", 12)
+    y = writer.column(54, 178, 240, "Left one. " + LOREM * 3)
+    writer.text(54, y + 12, "1 Introduction", "Times-Bold", 12)
+    y = writer.column(54, y + 30, 240, "Left two. " + LOREM * 3)
+    writer.column(54, y, 240, "The measured depth of the chan-")
+    writer.column(318, 160, 240, "nel is small. Right one. " + LOREM * 4)
+    writer.text(318, 690, "1", "Times-Roman", 6)
+    writer.text(322, 694, "A footnote about pilots.", "Times-Roman", 8)
+    writer.page()
+    writer.center(740, "2", font="Times-Roman")
+    writer.text(54, 80, "2 Results", "Times-Bold", 12)
+    two_columns(writer, "Third column. " + LOREM * 5, "Fourth column. " + LOREM * 5)
+    writer.page()
+    return writer.bytes()
+
+
+def document_of(data, **options):
+    """Read a PDF."""
+    return Document.from_bytes(data, source="paper.pdf", **options)
+
+
+def kinds(document):
+    """The kind and the sentences of each paragraph."""
+    return [
+        (paragraph.kind, [sentence.text for sentence in paragraph.sentences])
+        for paragraph in document.paragraphs()
+    ]
+
+
+def texts(document, kind):
+    """The sentences of the paragraphs of a kind."""
+    return [text for found, sentences in kinds(document) if found == kind for text in sentences]
+
+
+def check_places(document):
+    """Sentences are sorted, and their boxes hold them and lie on their pages."""
+    spans = document.spans()
+    assert all(one.end <= other.start for one, other in pairwise(spans))
+    sizes = document.layout.page_sizes.tolist()
+    for span in spans:
+        assert "".join(document.text[span.start : span.end].split()) == "".join(span.text.split())
+        assert span.boxes
+        assert span.page == span.boxes[0].page
+        for box in span.boxes:
+            width, height = sizes[box.page - 1]
+            assert -5 <= box.left < box.right <= width + 5
+            assert -5 <= box.top < box.bottom <= height + 5

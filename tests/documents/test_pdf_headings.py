@@ -1,0 +1,187 @@
+"""The headings of PDFs, and the sections that they make."""
+
+import pytest
+from reportlab.pdfbase.pdfmetrics import stringWidth
+
+from tests.documents.pdfs import LOREM, PITCH, Writer, document_of, kinds, paper, texts
+
+
+def test_title_and_headings_by_their_looks():
+    document = document_of(paper())
+    assert document.title == "Dredging the Harbour of Ys"
+    assert [section.title for section in document.sections] == [
+        "",
+        "Abstract",
+        "1 Introduction",
+        "2 Results",
+    ]
+    assert kinds(document)[0] == ("prose", ["Ann Lee and Bob Roe"])
+
+
+def test_outline_names_headings_and_levels():
+    writer = Writer(initialFontName="Times-Roman")
+    y = 100
+    for level, title in [(0, "Ships"), (1, "Their masts"), (0, "Harbours")]:
+        writer.bookmark(title, level, y)
+        writer.text(72, y, title, "Times-Italic")
+        y = writer.column(72, y + 20, 440, LOREM) + 20
+    writer.page()
+    sections = document_of(writer.bytes()).sections
+    assert [section.title for section in sections] == ["Ships", "Harbours"]
+    assert [section.title for section in sections[0].sections] == ["Their masts"]
+
+
+def test_numbering_gives_levels():
+    writer = Writer()
+    y = 80
+    for title in ["1 Ships", "1.1 Masts", "1.2 Sails", "2 Harbours"]:
+        writer.text(72, y, title, "Times-Bold", 12)
+        y = writer.column(72, y + 20, 440, LOREM) + 20
+    writer.page()
+    sections = document_of(writer.bytes()).sections
+    assert [section.title for section in sections] == ["1 Ships", "2 Harbours"]
+    assert [s.title for s in sections[0].sections] == ["1.1 Masts", "1.2 Sails"]
+
+
+def test_comments_of_listings_are_no_headings():
+    writer = Writer()
+    y = writer.column(72, 100, 440, LOREM * 2)
+    for line in ["# Install", "apt install foo", "", "# 1 Remove", "    apt remove foo"]:
+        writer.text(72, y + 10, line, "Courier-Bold", 9)
+        y += PITCH
+    writer.column(72, y + 20, 440, LOREM * 2)
+    writer.page()
+    document = document_of(writer.bytes())
+    assert [section.title for section in document.sections] == [""]
+    assert texts(document, "code") == [
+        "# Install",
+        "apt install foo",
+        "# 1 Remove",
+        "apt remove foo",
+    ]
+    assert "\n    apt remove foo" in document.text
+
+
+def test_theorems_and_their_items_are_no_headings():
+    writer = Writer()
+    writer.text(72, 80, "1 Ships", "Times-Bold", 12)
+    y = writer.column(72, 100, 440, LOREM)
+    for words, font in [
+        *(("Theorem 1.2 (Roe)", "Times-Bold"), ("A. Every ship sinks.", "Times-Italic")),
+        *(("Proof", "Times-Bold"), ("B. No net is full.", "Times-Italic")),
+    ]:
+        writer.text(72, y + 10, words, font)
+        y = writer.column(72, y + 30, 440, LOREM)
+    writer.text(72, y + 10, "A. Maintenance of Ships", "Times-Italic")
+    writer.column(72, y + 30, 440, LOREM)
+    writer.page()
+    headings = [path[-1] for path, _ in document_of(writer.bytes()).walk()]
+    assert headings == ["1 Ships", "A. Maintenance of Ships"]
+
+
+def run_in(mark, heading):
+    """A section with a paragraph that begins with its heading."""
+    writer = Writer(initialFontName="Times-Roman")
+    writer.text(72, 80, "1 Ships", "Times-Bold", 12)
+    y = writer.column(72, 100, 440, LOREM) + 6
+    title = f"{mark}{heading}: "
+    writer.text(72, y, title, "Times-Italic")
+    writer.text(72 + stringWidth(title, "Times-Italic", 10), y, "They are made of oak and tar.")
+    return writer, y
+
+
+@pytest.mark.parametrize("mark", ["1) ", "a) "])
+def test_headings_run_in(mark):
+    writer, _ = run_in(mark, "Masts of ships")
+    writer.page()
+    section = document_of(writer.bytes()).sections[0]
+    assert [inner.title for inner in section.sections] == [mark + "Masts of ships"]
+    sentences = section.sections[0].paragraphs[0].sentences
+    assert [sentence.text for sentence in sentences] == ["They are made of oak and tar."]
+
+
+def test_only_marks_or_the_outline_tell_headings_run_in():
+    writer, y = run_in("", "Masts of ships")
+    writer.page()
+    assert document_of(writer.bytes()).sections[0].sections == ()
+    writer, y = run_in("", "Masts of ships")
+    writer.bookmark("Ships", 0, 80)
+    writer.bookmark("Masts of ships", 1, y)
+    writer.page()
+    section = document_of(writer.bytes()).sections[0]
+    assert [inner.title for inner in section.sections] == ["Masts of ships"]
+
+
+def centred(*shown):
+    """Read a page of paragraphs below centred headings, which end in "#"."""
+    writer, y = Writer(), 80
+    for text in shown:
+        if text.endswith("#"):
+            for line in text[:-1].split("\n"):
+                writer.center(y, line)
+                y += PITCH
+            y += 10
+        else:
+            y = writer.column(72, y, 468, text) + 8
+    writer.page()
+    return document_of(writer.bytes())
+
+
+def test_sections_of_statutes_are_in_parts():
+    text = "(1) The harbour was closed in winter because the ice reached the outer piers."
+    writer = Writer()
+    writer.center(50, "An Act about Harbours", size=18)
+    y = 90
+    for part, first in [("Part 1 Dues", 1), ("Part 2 Pilots", 3)]:
+        for heading in [part, f"§ {first}. Scope.", f"§ {first + 1}. Collection of dues."]:
+            writer.center(y, heading)
+            if heading != part:
+                y = writer.column(72, y + 20, 468, text)
+            y += 20
+    writer.page()
+    sections = document_of(writer.bytes()).sections
+    assert [(one.title, [inner.title for inner in one.sections]) for one in sections] == [
+        ("Part 1 Dues", ["§ 1. Scope.", "§ 2. Collection of dues."]),
+        ("Part 2 Pilots", ["§ 3. Scope.", "§ 4. Collection of dues."]),
+    ]
+
+
+def test_pleadings_have_headings_on_their_first_page():
+    text = "The harbour was closed in winter because the ice reached the outer piers. " * 2
+    document = centred(
+        "John Roe, Plaintiff, v. Acme Corporation, Defendant",
+        "JURISDICTION#",
+        "1. " + text,
+        "FIRST CAUSE OF ACTION\n(Breach of Contract)#",
+        "2. " + text,
+        "PRAYER FOR RELIEF#",
+        "3. " + text,
+    )
+    assert [section.title for section in document.sections if section.title] == [
+        "JURISDICTION",
+        "FIRST CAUSE OF ACTION (Breach of Contract)",
+        "PRAYER FOR RELIEF",
+    ]
+
+
+def test_recitals_are_headed():
+    document = centred(
+        "This agreement is between Ann Lee and Bob Roe.",
+        "RECITALS#",
+        "The harbour was closed.",
+        "TERMS#",
+        LOREM * 2,
+    )
+    assert [section.title for section in document.sections] == ["", "RECITALS", "TERMS"]
+
+
+def test_headings_as_wide_as_their_column():
+    writer = Writer()
+    writer.column(54, 60, 240, LOREM * 2)
+    title = "2 Of ships, pilots and harbours, and ice in them"
+    size = 10 * 239 / stringWidth(title, "Times-Bold", 10)
+    writer.text(54, 300, title, "Times-Bold", size)
+    writer.column(54, 314, 240, LOREM * 2, last=False)
+    writer.column(318, 60, 240, LOREM * 4)
+    writer.page()
+    assert [section.title for section in document_of(writer.bytes()).sections] == ["", title]

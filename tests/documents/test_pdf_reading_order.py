@@ -1,0 +1,72 @@
+"""The order in which the columns and pages of PDFs are read."""
+
+from tests.documents.pdfs import (
+    LOREM,
+    PITCH,
+    WIDTH,
+    Writer,
+    check_places,
+    document_of,
+    paper,
+    two_columns,
+)
+
+
+def test_columns_are_read_one_after_the_other():
+    document = document_of(paper())
+    shown = " ".join(sentence.text for sentence in document.sentences())
+    order = ["Left one.", "Left two.", "Right one.", "Third column.", "Fourth column."]
+    places = [shown.index(words) for words in order]
+    assert places == sorted(places)
+    assert shown.count(LOREM.split(". ")[0]) == 20
+    check_places(document)
+
+
+def test_what_spans_columns_parts_them():
+    writer = Writer()
+    two_columns(writer, "Above left. " + LOREM * 2, "Above right. " + LOREM * 2)
+    writer.column(54, 330, 504, "Figure 1: A caption over the whole width of the page. " * 2)
+    two_columns(writer, "Below left. " + LOREM * 2, "Below right. " + LOREM * 2, y=400)
+    writer.page()
+    shown = document_of(writer.bytes()).text
+    order = ["Above left", "Above right", "Figure 1", "Below left", "Below right"]
+    assert sorted(order, key=shown.index) == order
+
+
+def test_three_columns():
+    writer = Writer()
+    for number, word in enumerate(["First", "Second", "Third"]):
+        writer.column(54 + number * 174, 100, 156, f"{word} column. " + LOREM * 3, last=False)
+    writer.page()
+    shown = document_of(writer.bytes()).text
+    assert shown.index("First") < shown.index("Second") < shown.index("Third")
+    assert "ice reached the outer piers" in " ".join(shown.split())
+
+
+def test_turned_pages_and_watermarks():
+    writer = Writer()
+    writer.column(72, 100, 400, LOREM)
+    writer.canvas.saveState()
+    writer.canvas.rotate(60)
+    writer.text(300, 500, "DRAFT", size=60)
+    writer.canvas.restoreState()
+    writer.page()
+    writer.canvas.translate(WIDTH, 0)
+    writer.canvas.rotate(90)
+    writer.text(100, 600, "This table is turned by a quarter.")
+    writer.page()
+    document = document_of(writer.bytes())
+    assert "DRAFT" not in document.text
+    assert "This table is turned by a quarter." in document.text
+    check_places(document)
+    box = document.spans()[-1].boxes[0]
+    assert box.bottom - box.top > 3 * (box.right - box.left)
+
+
+def test_line_numbers_of_manuscripts_are_left_out():
+    writer = Writer()
+    for number in range(1, 31):
+        writer.text(40, 90 + number * PITCH, str(number), size=8)
+        writer.text(72, 90 + number * PITCH, "The ice reached the outer piers and the pilots")
+    writer.page()
+    assert not any(character.isdigit() for character in document_of(writer.bytes()).text)

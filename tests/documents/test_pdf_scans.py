@@ -1,0 +1,78 @@
+"""PDFs whose pages are pictures, read with Tesseract."""
+
+import pytest
+
+from foveate.documents import DocumentError
+from foveate.documents.readers.pdf.scans import parse_table
+from tests.documents.pdfs import HEIGHT, WIDTH, Writer, document_of
+
+
+def scan(words):
+    """A page that is a picture of words."""
+    from PIL import Image, ImageDraw, ImageFont
+    from reportlab.lib.utils import ImageReader
+
+    picture = Image.new("L", (1275, 1650), 255)
+    draw = ImageDraw.Draw(picture)
+    draw.text((150, 200), words, fill=0, font=ImageFont.load_default(36))
+    writer = Writer()
+    writer.canvas.drawImage(ImageReader(picture), 0, 0, WIDTH, HEIGHT)
+    return writer
+
+
+def test_scans_among_pages_with_text_give_a_warning():
+    writer = scan("Pilots measure the channel.")
+    writer.page()
+    writer.text(72, 100, "A page with text of its own.")
+    writer.page()
+    with pytest.warns(UserWarning, match="^1 of the 2 pages is a picture without text"):
+        document = document_of(writer.bytes())
+    assert [span.page for span in document.spans()] == [2]
+
+
+def test_scans_are_refused_if_they_are_not_to_be_recognized():
+    writer = scan("Pilots measure the channel.")
+    writer.page()
+    with pytest.raises(DocumentError, match="its only page is a picture, as from a scanner; re"):
+        document_of(writer.bytes())
+
+
+def test_without_tesseract(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    writer = scan("Pilots measure the channel.")
+    writer.page()
+    with pytest.raises(DocumentError, match="needs the program tesseract: install it"):
+        document_of(writer.bytes(), ocr=True)
+
+
+def test_tables_of_tesseract():
+    names = "level page_num block_num par_num line_num word_num left top width height conf text"
+    rows = [names.split()]
+    words = [("Pilots", 100, 200, 1), ("measure.", 300, 200, 1), ("Slowly.", 100, 260, 2)]
+    for word, left, top, line in words:
+        rows.append([5, 1, 1, 1, line, 1, left, top, 150, 40, 96, word])
+    table = "\n".join("\t".join(map(str, row)) for row in rows)
+    lines = parse_table(table, page=3, scale=4.0)
+    assert [line.text for line in lines] == ["Pilots measure.", "Slowly."]
+    assert lines[0].boxes[1].tolist() == [75.0, 50.0, 112.5, 60.0]
+    assert lines[0].page == 3
+    assert lines[1].frame.right == 112.5
+
+
+def test_scans_are_read():
+    from shutil import which
+
+    if which("tesseract") is None:
+        pytest.skip("tesseract is not installed")
+    writer = scan("Pilots measure the channel.")
+    writer.page()
+    writer.text(72, 100, "A page with text of its own.")
+    writer.page()
+    document = document_of(writer.bytes(), ocr=True)
+    assert [sentence.text for sentence in document.sentences()] == [
+        "Pilots measure the channel.",
+        "A page with text of its own.",
+    ]
+    box = document.spans()[0].boxes[0]
+    assert 60 < box.left < 90
+    assert 90 < box.top < 120

@@ -1,0 +1,115 @@
+"""The titles and authors of PDFs."""
+
+import pytest
+
+from tests.documents.pdfs import LOREM, Writer, document_of, texts
+
+
+def test_title_of_the_metadata():
+    writer = Writer()
+    writer.canvas.setTitle("A History of Pilots")
+    writer.column(72, 100, 440, LOREM)
+    writer.page()
+    assert document_of(writer.bytes()).title == "A History of Pilots"
+
+
+@pytest.mark.parametrize(
+    ("label", "size"),
+    [
+        *(("Technical Report No. 12", 20), ("WORKING PAPER SERIES", 20), ("TR-2004-12", 16)),
+        *(("Master’s Thesis", 20), ("University of Ys", 20), ("Journal of Pilots", 20)),
+    ],
+)
+def test_series_and_kinds_are_no_titles(label, size):
+    writer = Writer()
+    writer.center(60, label, size=size)
+    writer.center(110, "Dredging the Harbour of Ys", size=16)
+    writer.center(135, "Ann Lee", "Times-Roman", size=12)
+    writer.column(72, 170, 440, LOREM * 2)
+    writer.page()
+    document = document_of(writer.bytes())
+    assert document.title == "Dredging the Harbour of Ys"
+    assert label in document.text
+
+
+def test_a_title_no_larger_than_the_text_below_a_number():
+    writer = Writer()
+    writer.center(60, "YSCON2023-XXXX", size=16)
+    writer.center(110, "DREDGING THE HARBOUR OF YS")
+    writer.column(72, 170, 440, LOREM * 2)
+    writer.page()
+    assert document_of(writer.bytes()).title == "DREDGING THE HARBOUR OF YS"
+
+
+@pytest.mark.parametrize("title", ["Journal of Pilots", "University of Ys: Crest and Logos"])
+def test_a_series_is_the_title_if_there_is_no_other(title):
+    writer = Writer()
+    writer.center(60, title, size=20)
+    writer.column(72, 170, 440, LOREM * 2)
+    writer.page()
+    assert document_of(writer.bytes()).title == title
+
+
+def test_a_journal_is_the_title_of_its_cover():
+    writer = Writer()
+    writer.center(60, "Proceedings of the Council of Pilots", size=24)
+    writer.center(110, "Ann Lee and Bob Roe", size=16)
+    writer.center(135, "Ys, in the year of the ice", size=10)
+    writer.page()
+    writer.column(72, 170, 440, LOREM * 2)
+    writer.page()
+    assert document_of(writer.bytes()).title == "Proceedings of the Council of Pilots"
+
+
+def test_names_of_files_are_no_titles():
+    writer = Writer()
+    writer.canvas.setTitle("Microsoft Word - pilots.doc")
+    writer.column(72, 100, 440, LOREM)
+    writer.page()
+    assert document_of(writer.bytes()).title == ""
+
+
+def front_page(author):
+    """A paper whose authors are side by side, above its columns, in large type."""
+    writer = Writer()
+    writer.canvas.setAuthor(author)
+    writer.center(80, "Dredging the Harbour of Ys", size=18)
+    for x, name in ((60, "Ann Lee"), (324, "Bob Roe")):
+        writer.text(x, 115, name, size=12)
+        writer.text(x, 130, "1", size=6)
+        writer.text(x + 4, 133, "Department of Pilots, University of Ys", "Times-Bold")
+    writer.text(54, 180, "Abstract", "Times-Bold", 12)
+    writer.column(54, 198, 240, "Left. " + LOREM * 4 + "The measured depth of the chan-")
+    writer.column(318, 180, 240, "nel is small. Right. " + LOREM * 4)
+    writer.page()
+    return document_of(writer.bytes())
+
+
+def test_authors_side_by_side_are_before_the_text():
+    document = front_page("")
+    assert [section.title for section in document.sections] == ["", "Abstract"]
+    front = " ".join(
+        sentence.text for one in document.sections[0].paragraphs for sentence in one.sentences
+    )
+    assert front.index("Ann Lee") < front.index("Bob Roe")
+    assert front.count("Department of Pilots") == 2
+    assert "The measured depth of the channel is small." in texts(document, "prose")
+
+
+def test_the_names_of_authors_are_no_headings():
+    writer = Writer()
+    writer.canvas.setAuthor("Ann Lee")
+    writer.center(80, "Dredging the Harbour of Ys", size=18)
+    writer.center(120, "Preface", size=14)
+    writer.column(72, 150, 450, LOREM * 4)
+    writer.text(72, 320, "Ann Lee", "Times-Bold", 14)
+    writer.column(72, 345, 450, LOREM)
+    writer.page()
+    assert [one.title for one in document_of(writer.bytes()).sections] == ["Preface"]
+
+
+@pytest.mark.parametrize(
+    ("author", "expected"), [("jdoe", ()), ("Lee", ("Lee",)), ("Eve Fox", ("Eve Fox",))]
+)
+def test_a_user_of_a_computer_is_no_author(author, expected):
+    assert front_page(author).authors == expected
