@@ -410,11 +410,6 @@ def recipe(tmp_path):
     return make
 
 
-@pytest.fixture(autouse=True)
-def silent(monkeypatch):
-    monkeypatch.setattr(transformers.PrinterCallback, "on_log", lambda *args, **kwargs: None)
-
-
 def test_training_lowers_the_loss(recipe, tmp_path):
     trainer = build_trainer(recipe(6, max_steps=8, save_strategy="no"), tmp_path / "out")
     teacher = [p.clone() for p in trainer.teacher.parameters()]
