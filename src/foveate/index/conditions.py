@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from foveate.index.lance import LanceFailure, quote, read, reason_of
+from foveate.index.lance import LanceError, quote, read, reason_of
 from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
 from foveate.index.snapshot import Snapshot
 
@@ -87,7 +87,7 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
         )
     except (ValueError, RuntimeError) as error:
         is_condition = any(kind in str(error) for kind in _CONDITION_ERRORS)
-        if isinstance(error, LanceFailure):  # for which the condition is the reason, or damage
+        if isinstance(error, LanceError):  # for which the condition is the reason, or damage
             snapshot.store.check(snapshot.state, is_thorough=True)
         elif isinstance(error, RuntimeError) and not is_condition:
             with snapshot.store.explained():  # the table is to blame, not the condition

@@ -75,13 +75,13 @@ def limits(error: BaseException) -> bool:
     return number in _LIMITS
 
 
-class LanceFailure(RuntimeError):  # noqa: N818 (a failure, which is more than an error)
+class LanceError(RuntimeError):
     """Lance failed in its own code, for which a file or a condition may be the reason."""
 
 
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """Raise a `LanceFailure` with a readable message instead of what Lance raises in a panic."""
+    """Raise a `LanceError` with a readable message instead of what Lance raises in a panic."""
     try:
         yield
     except BaseException as error:  # which PanicException is
@@ -89,4 +89,4 @@ def without_panics() -> Iterator[None]:
             raise
         said, *_ = str(error).splitlines() or ["unknown error"]
         is_said = "unknown error" not in said  # which was printed instead
-        raise LanceFailure(f"Lance failed: {said}" if is_said else "Lance failed") from error
+        raise LanceError(f"Lance failed: {said}" if is_said else "Lance failed") from error
