@@ -576,6 +576,22 @@ def test_the_number_of_an_item_that_begins_with_code_is_not_that_of_its_text(tex
     assert [span.text for span in document.spans()] == ["Then wait.", "2. Run it."]
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("1. Clone it.\n2. <div>Run it.</div>\n", ["Clone it.", "Run it."]),
+        ("- Clone it.\n- <p>Run\n  it.</p>\n\n  <p>Stop it.</p>\n", ["Run\n  it.", "Stop it."]),
+        ("> <p>Clone\n> it.\n>\n> <p>Run it.</p>\n", ["Clone\n> it.", "Run it."]),
+        ("> - <p>Clone\r\n>   it.</p>\r\n", ["Clone\r\n>   it."]),
+        ("-\t<p>Clone it.</p>\n\t<p>Run it.</p>\n", ["Clone it.", "Run it."]),
+    ],
+)
+def test_html_in_lists_and_quotations_of_markdown_is_read(text, read):
+    document = Document.from_text(text, format="markdown", language="en")
+    found = [text[sentence.start : sentence.end] for sentence in document.sentences()]
+    assert [sentence.removeprefix("1. ") for sentence in found][-len(read) :] == read
+
+
 def test_the_number_of_an_item_that_begins_with_a_table_is_not_that_of_its_text():
     table = "<table><tr><th>A</th><th>B</th></tr><tr><td>C</td><td>D</td></tr></table>"
     text = f"<ol><li>{table}Then wait.</li><li>Run it.</li></ol>"

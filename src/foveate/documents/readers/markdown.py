@@ -223,10 +223,17 @@ class _Walk:
         return f'"{title.content}"' in self.line(title)[0]
 
     def html(self, token: Token) -> Iterator[Block]:
-        """Yield the blocks of HTML that starts at the beginning of its lines."""
-        start = self.line(token).start()
-        if self.text.startswith(token.content.rstrip("\n"), start):
-            yield from read_fragment(token.content, start)
+        """Yield the blocks of HTML, with blanks for the marks of lists and quotations around it."""
+        assert token.map is not None
+        lines = self.lines[slice(*token.map)]
+        blanked = ""
+        for line, content in zip(lines, token.content.split("\n"), strict=False):
+            written = line[0].rstrip()
+            if not written.endswith(content.rstrip()):
+                return  # such as a tab of which a part belongs to a list
+            before = len(written) - len(content.rstrip())
+            blanked += " " * before + line[0][before:]
+        yield from read_fragment(blanked, lines[0].start())
 
     def line(self, token: Token) -> re.Match[str]:
         assert token.map is not None
