@@ -5,12 +5,16 @@ import pytest
 from tests.documents.pdfs import LOREM, Writer, document_of, texts
 
 
-def test_title_of_the_metadata():
+@pytest.mark.parametrize(
+    ("named", "title"),
+    [("A History of Pilots", "A History of Pilots"), ("Microsoft Word - pilots.doc", "")],
+)
+def test_title_of_the_metadata_unless_it_is_the_name_of_a_file(named, title):
     writer = Writer()
-    writer.canvas.setTitle("A History of Pilots")
+    writer.canvas.setTitle(named)
     writer.column(72, 100, 440, LOREM)
     writer.page()
-    assert document_of(writer.bytes()).title == "A History of Pilots"
+    assert document_of(writer.bytes()).title == title
 
 
 @pytest.mark.parametrize(
@@ -59,14 +63,6 @@ def test_a_journal_is_the_title_of_its_cover():
     writer.column(72, 170, 440, LOREM * 2)
     writer.page()
     assert document_of(writer.bytes()).title == "Proceedings of the Council of Pilots"
-
-
-def test_names_of_files_are_no_titles():
-    writer = Writer()
-    writer.canvas.setTitle("Microsoft Word - pilots.doc")
-    writer.column(72, 100, 440, LOREM)
-    writer.page()
-    assert document_of(writer.bytes()).title == ""
 
 
 def front_page(author):

@@ -312,7 +312,7 @@ def test_permissions_and_limits_are_no_damage(
     state = library.state
 
     def fail(*arguments, **options):
-        message = f"lance error: LanceError(IO): {os.strerror(number)} (os error {number}), /root/x"
+        message = f"lance error: LanceError(IO): {os.strerror(number)} (os error {number}), /io.rs"
         raise RuntimeError(message)
 
     with monkeypatch.context() as patch:

@@ -9,7 +9,7 @@ from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor, TextProcessor
-from foveate.training import Recipe
+from foveate.training import Recipe, build_trainer, train
 from foveate.training.tokenizer import train_tokenizer
 from tests.t5 import save_t5
 
@@ -121,3 +121,24 @@ def checkpoint(kind, folder, tokenizer):
     }[kind]()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+class Killed(transformers.TrainerCallback):
+    """Ends the run in the middle of a step, before its gradients are all there."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_substep_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            raise KeyboardInterrupt
+
+
+def whole_and_resumed(recipe, folder, step):
+    """Train twice, the second time killed in the middle of a step and resumed."""
+    whole = train(recipe, folder / "whole")
+    broken = build_trainer(recipe, folder / "broken")
+    broken.add_callback(Killed(step))
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    return whole, train(recipe, folder / "broken")

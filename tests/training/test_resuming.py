@@ -5,19 +5,10 @@ import shutil
 
 import pytest
 import torch
-import transformers
 
 from foveate.training import Recipe, build_trainer, train
 from tests.conftest import random_record
-from tests.training.conftest import TINY, losses, masked_lm
-
-
-class Killed(transformers.TrainerCallback):
-    """Ends the run in the middle of a step, before its gradients are all there."""
-
-    def on_substep_end(self, args, state, control, **kwargs):
-        if state.global_step == 5:
-            raise KeyboardInterrupt
+from tests.training.conftest import TINY, losses, masked_lm, whole_and_resumed
 
 
 def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(corpus_file, tmp_path):
@@ -28,12 +19,7 @@ def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(corpus_file, tmp_pat
         save_steps=2,
         dataloader_num_workers=1,
     )
-    whole = train(recipe, tmp_path / "whole")
-    broken = build_trainer(recipe, tmp_path / "broken")
-    broken.add_callback(Killed())
-    with pytest.raises(KeyboardInterrupt):
-        broken.train()
-    resumed = train(recipe, tmp_path / "broken")
+    whole, resumed = whole_and_resumed(recipe, tmp_path, step=5)
     assert len(losses(whole)) == 8
     assert losses(resumed) == losses(whole)
     weights = zip(whole.model.parameters(), resumed.model.parameters(), strict=True)

@@ -17,7 +17,7 @@ from foveate import Document
 from foveate.data import Example, Query
 from foveate.preprocessing import HDTProcessor, TextProcessor, TreeBertProcessor
 from foveate.preprocessing.tree import NODE_TYPES
-from foveate.training import Recipe, build_trainer, train
+from foveate.training import Recipe, build_trainer
 from foveate.training.objectives.retrieval import (
     Retrieval,
     RetrievalTrainer,
@@ -27,6 +27,7 @@ from foveate.training.objectives.retrieval import (
 )
 from tests.conftest import WORDS, random_record
 from tests.numerics import relative_error
+from tests.training.conftest import losses, whole_and_resumed
 from tests.tree_bert import save_bert, tree_bert
 
 
@@ -430,28 +431,11 @@ def test_training_lowers_the_loss(recipe, tmp_path):
         assert parameter.abs().max() > 0
 
 
-class Killed(transformers.TrainerCallback):
-    """Ends the run in the middle of a step."""
-
-    def on_substep_end(self, args, state, control, **kwargs):
-        if state.global_step == 3:
-            raise KeyboardInterrupt
-
-
 def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(recipe, tmp_path):
     steps = recipe(2, max_steps=4, save_steps=2, gradient_accumulation_steps=2)
-    whole = train(steps, tmp_path / "whole")
-    broken = build_trainer(steps, tmp_path / "broken")
-    broken.add_callback(Killed())
-    with pytest.raises(KeyboardInterrupt):
-        broken.train()
-    resumed = train(steps, tmp_path / "broken")
-    losses = [
-        [log["loss"] for log in trainer.state.log_history if "loss" in log]
-        for trainer in (whole, resumed)
-    ]
-    assert len(losses[0]) == 4
-    assert losses[0] == losses[1]
+    whole, resumed = whole_and_resumed(steps, tmp_path, step=3)
+    assert len(losses(whole)) == 4
+    assert losses(whole) == losses(resumed)
     for model in ("model", "teacher"):
         both = (getattr(trainer, model).parameters() for trainer in (whole, resumed))
         assert all(torch.equal(*pair) for pair in zip(*both, strict=True))
