@@ -23,8 +23,8 @@ by the index in reading order, in HAT by the index in the segment. torch.compile
 own kernels, which Longformer and dense attention share, are what they are.
 
 Each model trains with several learning rates for the same minutes on a GPU of its own, and with the
-best of them with further seeds; pseudo-sections have the rate of true sections. With --rates-of,
-the best rates come from earlier files, and all seeds run with them. The loss is measured on
+best of them with further seeds; pseudo-sections have the best rate of true sections. With --rates-
+of, the best rates come from earlier files, and all seeds run with them. The loss is measured on
 held-out pieces. Seconds are those of the training steps alone, without the first ones. A run that
 is interrupted continues when the command is repeated, and is named in the results. Losses are
 compared where all runs have arrived.
@@ -57,6 +57,8 @@ from small_encoders import mixed_precision
 
 RESULTS = report.RESULTS / "convergence.json"
 SEEDS = report.RESULTS / "convergence-seeds.json"
+LONG = report.RESULTS / "convergence-long.json"
+HAT = report.RESULTS / "convergence-hat.json"
 IMAGE = report.ROOT / "docs" / "images" / "convergence.png"
 PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
@@ -65,12 +67,13 @@ UNCOUNTED = 20  # the first steps, in which kernels are compiled
 LEARNING_RATES = {  # without those that were worse in earlier runs
     "true sections": (1e-3, 2e-3),
     "true sections, rotary": (1e-3, 2e-3, 4e-3),
+    "pseudo-sections, rotary": (1e-3, 2e-3),
     "Longformer": (1e-3, 2e-3),
-    "Longformer, rotary": (2e-3, 4e-3),
+    "Longformer, rotary": (1e-3, 2e-3, 4e-3),
     "dense": (1e-3, 2e-3),
     "dense, rotary": (2e-3,),
     "HAT": (1e-3,),
-    "HAT, rotary": (1e-3, 2e-3),
+    "HAT, rotary": (5e-4, 1e-3, 2e-3, 4e-3),
 }
 
 Job = tuple[str, float, int]
@@ -106,17 +109,19 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.plot or options.docs:
-        seeds = report.load(SEEDS)
+        long, hat, rates, seeds = (
+            report.load(file)["runs"] for file in (LONG, HAT, RESULTS, SEEDS)
+        )
         if options.docs:
-            rates = sorted(
-                report.load(RESULTS)["runs"],
-                key=lambda run: (MODELS.index(run["model"]), run["rate"]),
-            )
-            report.write_tables(
-                PAGE, {"rates": run_table(rates), "seeds": run_table(seeds["runs"])}
-            )
+            tables = {
+                "long": run_table(by_rate(long)),
+                "hat": run_table(by_rate([*long, *hat])),
+                "rates": run_table(by_rate(rates)),
+                "seeds": run_table(seeds),
+            }
+            report.write_tables(PAGE, tables)
         if options.plot:
-            plot(seeds)
+            plot(by_rate([*long, *hat]))
     elif options.prepare:
         prepare(options.corpus, options.prepare, options.limit)
     elif options.worker:
@@ -386,23 +391,29 @@ def loss_at(run: dict[str, Any], by: str, value: float) -> float:
     return float(np.interp(value, [x[by] for x in points], [x["loss"] for x in points]))
 
 
-def plot(results: dict[str, Any]) -> None:
-    """Draw the curves of all runs, those with the first seed as solid lines."""
+def by_rate(of: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort runs by model, then by learning rate."""
+    return sorted(of, key=lambda run: (MODELS.index(run["model"]), run["rate"]))
+
+
+def plot(of: list[dict[str, Any]]) -> None:
+    """Draw the curves of all runs: a colour for each model, a line style for each learning rate."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4), layout="constrained")
-    models = list(dict.fromkeys(run["model"] for run in results["runs"]))
+    models = list(dict.fromkeys(run["model"] for run in of))
+    rates = sorted({run["rate"] for run in of})
     for axes, by in zip(figure.subplots(1, 2, sharey=True), ("step", "seconds"), strict=True):
-        for run in results["runs"]:
+        for run in of:
             points = [(point[by], point["loss"]) for point in run["curve"]]
             axes.plot(
                 *zip(*points, strict=True),
                 color=f"C{models.index(run['model'])}",
-                linestyle=("-", "--", ":")[run["seed"]],
-                label=None if run["seed"] else f"{run['model']}, {run['rate']:g}",
+                linestyle=("-", "--", ":", "-.")[rates.index(run["rate"]) % 4],
+                label=f"{run['model']}, {run['rate']:g}",
                 linewidth=1,
             )
-        axes.set(xlabel={"step": "steps", "seconds": "seconds of training"}[by])
+        axes.set(xlabel={"step": "steps", "seconds": "seconds of training"}[by], ylim=(1.8, 4.2))
         axes.grid(alpha=0.3)
     figure.axes[0].set(ylabel="loss on held-out documents")
     handles = figure.axes[1].get_legend_handles_labels()
