@@ -1,5 +1,6 @@
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from foveate.documents import (
     as_documents,
     sentences,
 )
+from foveate.documents.structure import KINDS
 
 
 def test_a_document_is_sections_of_paragraphs_of_sentences():
@@ -88,6 +90,57 @@ def test_impossible_sentences_are_refused(sentence, message):
     section = Section("", (first,), (Section("", (last,)),))
     with pytest.raises(DocumentError, match=f"^fish.txt has .*{message}"):
         Document("Fish", (section,), "Cod swim. They eat.", source="fish.txt")
+
+
+def nested(depth):
+    """Sections within sections, the innermost of them with a sentence."""
+    section = Section(f"Depth {depth}", (Paragraph((Sentence("Cod swim.", 0, 9),)),))
+    for level in range(depth - 1, 0, -1):
+        section = Section(f"Depth {level}", (), (section,))
+    return section
+
+
+def packed_sections(depth):
+    """The same in the form of `Document.to_dict`."""
+    sentence = {"text": "Cod swim.", "start": 0, "end": 9}
+    section = {"title": f"Depth {depth}", "paragraphs": [{"sentences": [sentence]}]}
+    for level in range(depth - 1, 0, -1):
+        section = {"title": f"Depth {level}", "paragraphs": [], "sections": [section]}
+    return [section]
+
+
+@pytest.mark.parametrize("depth", [65, 70, 5000])
+def test_sections_nested_too_deep_are_refused_when_a_document_is_made_or_read(depth):
+    message = r"nests sections more than 64 deep \('Depth 65'\): flatten some\.$"
+    with pytest.raises(DocumentError, match=f'^"Fish" {message}'):
+        Document("Fish", (nested(depth),), "Cod swim.")
+    data = {"title": "Fish", "text": "Cod swim.", "sections": packed_sections(depth)}
+    with pytest.raises(DocumentError, match=f"^The mapping {message}"):
+        Document.from_dict(data)
+
+
+def test_what_can_be_made_can_be_read_back():
+    document = Document("Fish", (nested(64),), "Cod swim.")
+    assert Document.from_dict(document.to_dict()) == document
+    for kind in KINDS:
+        paragraph = Paragraph((Sentence("Cod swim.", 0, 9),), kind=kind)
+        document = Document("Fish", (Section("", (paragraph,)),), "Cod swim.")
+        assert Document.from_dict(document.to_dict()) == document
+
+
+@pytest.mark.parametrize("kind", ["poem", "", None, 3, ["prose"]])
+def test_paragraphs_of_an_unknown_kind_are_refused_when_a_document_is_made_or_read(kind):
+    prose = Paragraph((Sentence("Cod swim.", 0, 9),))
+    other = Paragraph((Sentence("They eat.", 10, 19),), kind=kind)
+    text = "Cod swim. They eat."
+    message = rf"has a paragraph of kind {re.escape(repr(kind))} \('They eat\.'\): use one of prose"
+    with pytest.raises(DocumentError, match=f'^"Fish" {message}'):
+        Document("Fish", (Section("", (prose, other)),), text)
+    document = Document("Fish", (Section("", (prose, replace(other, kind="item"))),), text)
+    data = document.to_dict()
+    data["sections"][0]["paragraphs"][1]["kind"] = kind
+    with pytest.raises(DocumentError, match=f'^"Fish" {message}'):
+        Document.from_dict(data)
 
 
 @pytest.mark.parametrize("format", ["text", "markdown", "rst", "html"])
@@ -188,6 +241,28 @@ def test_places_are_lines_that_count_from_1():
     assert document.span(0, 1).place == document.span(4, 5).place == "line 1"  # the line's end too
 
 
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("text", "Title: Old\nAuthor: Ann Lee\n\nCod swim."),
+        ("markdown", "# Old\n\nCod swim."),
+        ("rst", "Old\n===\n\nCod swim."),
+        ("latex", r"\title{Old}\begin{document}Cod swim.\end{document}"),
+        ("html", "<title>Old</title><p>Cod swim.</p>"),
+        (
+            "jats",
+            "<article><front><article-meta><title-group><article-title>Old</article-title>"
+            "</title-group></article-meta></front><body><p>Cod swim.</p></body></article>",
+        ),
+        ("json", '{"title": "Old", "text": "Cod swim."}'),
+        ("json", json.dumps(Document.from_text("Cod swim.", title="Old").to_dict())),
+    ],
+)
+def test_a_given_title_replaces_the_one_in_the_text(format, text):
+    assert Document.from_text(text, format=format).title == "Old"
+    assert Document.from_text(text, format=format, title="New").title == "New"
+
+
 class TestMerge:
     def test_each_document_becomes_a_section(self, outline, in_source):
         fish = Document.from_text("# Cod\n\nSwims.\n\n# Eel\n\nHides.", format="markdown")
@@ -282,14 +357,17 @@ class TestFromSections:
 
     @pytest.mark.parametrize("part", ["text", 3, ("one",), (1, 2), {"title": 1, "text": "x"}])
     def test_other_shapes_are_refused(self, part):
-        with pytest.raises(DocumentError, match="give \\(heading, text"):
+        message = r'^"Title" has a section .*: give \(heading, text'
+        with pytest.raises(DocumentError, match=message):
             Document.from_sections("Title", [part])
+        with pytest.raises(DocumentError, match=r"^The text has a section .*: give"):
+            Document.from_text(json.dumps({"sections": [part]}), format="json")
 
     def test_too_deep_nesting_is_refused(self):
         part = ("H", "text.")
         for _ in range(100):
             part = ("H", "text.", [part])
-        with pytest.raises(DocumentError, match="nested more than 64 deep"):
+        with pytest.raises(DocumentError, match=r'^"Title" nests sections more than 64 deep'):
             Document.from_sections("Title", [part])
 
     def test_no_sentence_is_refused(self):
@@ -327,7 +405,7 @@ class TestSerialization:
             Document.from_dict(data | {"date": date})
 
     def test_something_else_is_refused(self):
-        with pytest.raises(DocumentError, match=r"'text' is missing.*to_dict"):
+        with pytest.raises(DocumentError, match=r"^The mapping .*'text' is missing.*to_dict"):
             Document.from_dict({"title": "x"})
         with pytest.raises(DocumentError, match="3 is not str"):
             Document.from_dict({"title": 3, "text": "", "sections": []})
@@ -344,6 +422,41 @@ class TestSerialization:
         ):
             with pytest.raises(DocumentError, match=message):
                 Document.from_dict(packed([{"title": "A", "paragraphs": paragraphs}]))
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            ({"text": "Co"}, r"has sentence 1 \('Cod\.'\) from 0 to 4, outside its text"),
+            ({"date": "May"}, "has the date 'May': write it as YYYY"),
+            ({"authors": [" "]}, "has the authors .*: give a tuple of names"),
+            ({"sections": []}, "has no sentence to read"),
+            ({"sections": 3}, "is not a saved document"),
+            ({"sections": packed_sections(65)}, "nests sections more than 64 deep"),
+        ],
+    )
+    def test_errors_name_the_file_that_is_read(self, tmp_path, changed, message):
+        data = Document.from_text("Cod.", source="fish.txt").to_dict()
+        path = tmp_path / "saved.json"
+        path.write_text(json.dumps(data | changed))
+        with pytest.raises(DocumentError, match=f"^{re.escape(str(path))} {message}"):
+            Document.from_file(path)
+
+    def test_a_saved_document_is_checked_once(self, monkeypatch):
+        data = json.dumps(Document.from_text("Cod swim. They eat.").to_dict())
+        checked = []
+        monkeypatch.setattr(
+            "foveate.documents.document.check_sentences",
+            lambda sentences, length: checked.append(length),
+        )
+        Document.from_text(data, format="json", source="saved.json")
+        assert checked == [19]
+
+    def test_the_source_is_the_one_that_was_saved_or_else_the_file(self, tmp_path):
+        path = tmp_path / "saved.json"
+        for source in ("fish.txt", None):
+            document = Document.from_text("Cod.", source=source)
+            path.write_text(json.dumps(document.to_dict()))
+            assert Document.from_file(path).source == source or str(path)
 
     def test_spans_outside_the_text_are_refused(self):
         data = Document.from_text("Hello.").to_dict()

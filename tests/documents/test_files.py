@@ -12,6 +12,7 @@ import pytest
 
 from foveate.documents import Document, DocumentError, read_documents
 from foveate.documents.compression import zstd
+from tests.documents.packages import docx, epub, odt
 
 
 def zipped(files):
@@ -207,6 +208,41 @@ def test_compressed_members_count_as_what_they_unpack_to(tmp_path, monkeypatch, 
     [(name, error)] = errors
     assert name == str(path)
     assert "x.zip unpacks to more than" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "packed"),
+    [
+        ("docx", docx("<w:p><w:r><w:t>Cod swim.</w:t></w:r></w:p>", **{"a.png": "0" * 10_000})),
+        ("odt", odt("<text:p>Cod swim.</text:p>", **{"a.png": "0" * 10_000})),
+        ("epub", epub({"a.xhtml": "<p>Cod swim.</p>"}, **{"a.png": "0" * 10_000})),
+    ],
+)
+def test_members_that_are_zip_archives_count_as_what_they_unpack_to(
+    tmp_path, monkeypatch, suffix, packed
+):
+    assert len(packed) < 3_000
+    path = tmp_path / "x.zip"
+    files = {f"{i}.{suffix}": packed for i in range(9)}
+    path.write_bytes(zipped({"inner.zip": zipped(files)}))
+    monkeypatch.setattr("foveate.documents.members._MAX_BYTES", 50_000)
+    errors = []
+    found = read(path, tmp_path, on_error=lambda *error: errors.append(error))
+    assert 0 < len(found) < 5
+    [(name, error)] = errors
+    assert name == str(path)
+    assert "x.zip unpacks to more than" in str(error)
+
+
+def test_a_damaged_member_does_not_stop_the_others(tmp_path):
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped({"a.docx": b"PK\x03\x04 damaged", "b.txt": "Cod swim."}))
+    errors = []
+    found = read(path, tmp_path, on_error=lambda *error: errors.append(error))
+    assert found == {"x.zip/b.txt": "Cod swim."}
+    [(name, error)] = errors
+    assert name == f"{path}/a.docx"
+    assert "is not a whole DOCX file" in str(error)
 
 
 def test_encrypted_archives_are_refused(tmp_path):

@@ -118,13 +118,111 @@ int main() { return 0; }  % kept
         ("footnote", "The note. It has two sentences."),
         ("item", "First item"),
         ("item", "Term Second item."),
-        ("item", "Inner item"),
+        ("item", "1. Inner item"),
         ("formula", "E = mc^2"),
         ("prose", "Between."),
         ("formula", "a = b"),
         ("caption", "A long caption."),
         ("code", r"int main() { return 0; } % kept \section{no heading}"),
     ]
+
+
+def test_items_of_enumerations_have_their_numbers():
+    body = r"""
+\begin{enumerate}
+\item One. One more.
+
+It goes on.
+\item[Own:] label
+\item Two\footnote{A note. \begin{itemize}\item A point.\end{itemize}}
+  \begin{enumerate}
+  \item Inner
+    \begin{itemize} \item Bullet \begin{enumerate} \item Third \end{enumerate}\end{itemize}
+  \item Last
+  \end{enumerate}
+\item
+\item Four
+\item \[ x = 1 \] where x is.
+\begin{multicols}{2}\item Six \item Seven\end{multicols}
+\end{enumerate}
+Between.
+\begin{enumerate}\item Again\end{enumerate}
+\begin{description}\item[Cod] swims. \item[Eel] hides.\end{description}
+"""
+    assert [words for _, words in shown(body)] == [
+        "1. One. One more.",
+        "It goes on.",
+        "Own: label",
+        "2. Two",
+        "A note. A point.",
+        "(a) Inner",
+        "Bullet",
+        "i. Third",
+        "(b) Last",
+        "4. Four",
+        "x = 1",
+        "where x is.",
+        "6. Six",
+        "7. Seven",
+        "Between.",
+        "1. Again",
+        "Cod swims.",
+        "Eel hides.",
+    ]
+
+
+def test_a_number_is_part_of_the_first_sentence_of_its_item():
+    document = read("First.\n\n\\begin{enumerate}\n\\item Cod swim. They eat.\n\\end{enumerate}")
+    assert [span.text for span in document.spans()] == ["First.", "1. Cod swim.", "They eat."]
+
+
+def test_items_know_their_lines():
+    body = (
+        "First.\n\\begin{enumerate}\n\\item One\n\\item[Two:] two\n\\item Three\n\\end{enumerate}"
+    )
+    assert [span.place for span in read(body).spans()] == ["line 1", "line 3", "line 4", "line 5"]
+
+
+@pytest.mark.parametrize(
+    ("source", "numbers"),
+    [
+        (r"\begin{enumerate}[start=3]\item x\item x\end{enumerate}", "3. 4."),
+        (r"\begin{enumerate}\setcounter{enumi}{4}\item x\end{enumerate}", "5."),
+        (r"\begin{enumerate}\item x\addtocounter{enumi}{2}\item x\end{enumerate}", "1. 4."),
+        (
+            r"\begin{enumerate}\item x\newcounter{n}\setcounter{n}{\value{enumi}}\end{enumerate}"
+            r"\begin{enumerate}\setcounter{enumi}{\value{n}}\item x\end{enumerate}",
+            "1. 2.",
+        ),
+        (
+            r"\begin{enumerate}\item x\end{enumerate}"
+            r"\begin{enumerate}[resume, noitemsep]\item x\end{enumerate}",
+            "1. 2.",
+        ),
+        (
+            r"\begin{enumerate}[label=(\roman*), ref=\roman*]\item x\item x\end{enumerate}",
+            "(i) (ii)",
+        ),
+        (r"\begin{enumerate}[label={\textbf{Q\arabic*:}}]\item x\end{enumerate}", "Q1:"),
+        (
+            r"\begin{enumerate}[label=\arabic*.]\item x"
+            r"\begin{enumerate}[label*=\arabic*.]\item x\end{enumerate}\end{enumerate}",
+            "1. 1.1.",
+        ),
+        (r"\begin{enumerate}[label=\textbullet]\item x\end{enumerate}", ""),
+        (r"\begin{enumerate}[a)]\item x\item x\end{enumerate}", "a) b)"),
+        (r"\begin{enumerate}[(H1)]\item x\end{enumerate}", "(H1)"),
+        (r"\begin{enumerate}[<+->]\item x\end{enumerate}", "1."),
+        (
+            r"\renewcommand{\theenumi}{\Roman{enumi}}\renewcommand\labelenumii{\theenumi.\theenumii}"
+            r"\begin{enumerate}\item x\begin{enumerate}\item x\end{enumerate}\end{enumerate}",
+            "I. I.a",
+        ),
+    ],
+)
+def test_numbers_follow_counters_and_labels(source, numbers):
+    items = [words.rpartition("x")[0].strip() for _, words in shown(source)]
+    assert " ".join(items) == numbers
 
 
 def test_rows_of_tables_have_their_heads():
@@ -155,6 +253,10 @@ Meals \& drinks & \multicolumn{1}{c}{\textbf{30} euros} \\
         "$" * 20_001 + " word",
         r"\begin{verbatim} " * 20_000 + " word",
         "[" * 50_000 + " word",
+        r"\begin{enumerate}[label*=\arabic*.]\item x" * 2_000 + " word",
+        r"\setcounter{enumi}{9}"
+        + r"\addtocounter{enumi}{\value{enumi}}" * 20_000
+        + r"\begin{enumerate}[resume]\item word\end{enumerate}",
     ],
 )
 def test_recursive_and_unclosed_sources_are_read_within_bounds(source):

@@ -5,7 +5,13 @@ from typing import Any
 
 from foveate.documents.blocks import collapse
 from foveate.documents.sentences import split_sentences
-from foveate.documents.structure import MAX_DEPTH, DocumentError, Paragraph, Section, Sentence
+from foveate.documents.structure import (
+    DocumentError,
+    Paragraph,
+    Section,
+    Sentence,
+    check_depth,
+)
 
 _SHAPE = (
     'give (heading, text or list of sentences[, subsections]) or a mapping with "title" or '
@@ -14,7 +20,11 @@ _SHAPE = (
 
 
 def compose(parts: Sequence[Any], language: str) -> tuple[str, tuple[Section, ...]]:
-    """Join the parts into one text, and locate each sentence in it."""
+    """Join the parts into one text, and locate each sentence in it.
+
+    Raises:
+        DocumentError: A part has an invalid form. The message lacks a subject.
+    """
     composer = _Composer(language)
     sections = composer.sections(parts, depth=1)
     return "".join(composer.text).rstrip(), sections
@@ -29,13 +39,12 @@ class _Composer:
         self.length = 0
 
     def sections(self, parts: Sequence[Any], depth: int) -> tuple[Section, ...]:
-        if parts and depth > MAX_DEPTH:
-            raise DocumentError(f"Sections are nested more than {MAX_DEPTH} deep: flatten some.")
         sections = (self.section(part, depth) for part in parts)
         return tuple(section for section in sections if section.paragraphs or section.sections)
 
     def section(self, part: Any, depth: int) -> Section:
         title, content, subsections = split_section(part)
+        check_depth(title, depth)
         if title:
             self.write(title, "\n\n")
         if isinstance(content, str):
@@ -67,7 +76,11 @@ class _Composer:
 
 
 def split_section(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
-    """Return the heading, content and subsections of a part in either form."""
+    """Return the heading, content and subsections of a part in either form.
+
+    Raises:
+        DocumentError: It has another form. The message lacks a subject.
+    """
     if isinstance(part, Mapping):
         title = part.get("title") or part.get("heading") or ""
         subsections = part.get("sections") or ()
@@ -76,9 +89,11 @@ def split_section(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
         title, content = part[0] or "", part[1]
         subsections = part[2] if len(part) == 3 else ()
     else:
-        raise DocumentError(f"The section {part!r:.60} has an unknown form: {_SHAPE}.")
+        raise DocumentError(f"has a section in an unknown form ({part!r:.60}): {_SHAPE}.")
     if not (isinstance(title, str) and _are_strings(content) and isinstance(subsections, Sequence)):
-        raise DocumentError(f"The section {title!r:.60} has parts of the wrong type: {_SHAPE}.")
+        raise DocumentError(
+            f"has a section with parts of the wrong type ({title!r:.60}): {_SHAPE}."
+        )
     return collapse(title), content, subsections
 
 

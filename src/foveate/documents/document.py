@@ -27,6 +27,8 @@ from foveate.documents.structure import (
     Section,
     Sentence,
     Span,
+    check_depth,
+    check_kinds,
     check_sentences,
     drop_empty,
     shift_sections,
@@ -63,9 +65,9 @@ class Document:
             does not state it.
 
     Raises:
-        DocumentError: The sections hold no sentence, or invalid characters; a sentence is empty,
-            lies outside the text, overlaps another or is out of order; or the title, the authors or
-            the date have an invalid form.
+        DocumentError: The sections hold no sentence or invalid characters, or are nested too deep;
+            a paragraph is of an unknown kind; a sentence is empty, lies outside the text, overlaps
+            another or is out of order; or the title, the authors or the date have an invalid form.
 
     Example:
         >>> from foveate import Document
@@ -85,20 +87,34 @@ class Document:
     date: str | None = None
 
     def __post_init__(self) -> None:
-        """Reject a document without sentences, and parts that have an invalid form."""
+        """Leave out what is empty; reject a document without sentences, and parts that are invalid.
+
+        Raises:
+            DocumentError: What is wrong with the document, whose name begins the message.
+        """
         if not isinstance(self.title, str):
             raise DocumentError(f"The title is {self.title!r:.60}: give a string.")
+        try:
+            self._check_metadata()
+            self._check_sections()
+        except DocumentError as error:
+            raise DocumentError(f"{_subject(self.source, self.title)} {error}") from error
+
+    def _check_metadata(self) -> None:
         if not isinstance(self.authors, tuple) or not all(
             isinstance(author, str) and author.strip() for author in self.authors
         ):
-            raise DocumentError(f"The authors are {self.authors!r:.60}: give a tuple of names.")
+            raise DocumentError(f"has the authors {self.authors!r:.60}: give a tuple of names.")
         if self.date is not None and not (isinstance(self.date, str) and is_date(self.date)):
             raise DocumentError(
-                f"The date is {self.date!r:.60}: write it as YYYY, YYYY-MM or YYYY-MM-DD."
+                f"has the date {self.date!r:.60}: write it as YYYY, YYYY-MM or YYYY-MM-DD."
             )
-        name = self.source or (f'"{self.title}"' if self.title else "The text")
+
+    def _check_sections(self) -> None:
+        for path, section in self.walk():
+            check_depth(section.title, len(path))
         if next(self.sentences(), None) is None:
-            raise DocumentError(f"{name} has no sentence to read: give it some text.")
+            raise DocumentError("has no sentence to read: give it some text.")
         if any(
             not section.num_sentences or not all(one.sentences for one in section.paragraphs)
             for _, section in self.walk()
@@ -106,12 +122,10 @@ class Document:
             object.__setattr__(self, "sections", drop_empty(self.sections))
         titles = (section.title for _, section in self.walk())
         sentences = (sentence.text for sentence in self.sentences())
-        try:
-            for text in (self.title, *self.authors, *titles, *sentences):
-                check_characters(text)
-            check_sentences(self.sentences(), len(self.text))
-        except DocumentError as error:
-            raise DocumentError(f"{name} {error}") from error
+        for text in (self.title, *self.authors, *titles, *sentences):
+            check_characters(text)
+        check_kinds(self.paragraphs())
+        check_sentences(self.sentences(), len(self.text))
 
     @classmethod
     def from_file(
@@ -194,6 +208,9 @@ class Document:
     ) -> Self:
         """Read a string.
 
+        A saved document (the result of `to_dict` as JSON) keeps its source if it has one, and its
+        sentences and language.
+
         Args:
             text: The text.
             format: Name of a text format in `foveate.documents.FORMATS`.
@@ -223,7 +240,7 @@ class Document:
         language: str | None = None,
         **options: Any,
     ) -> Self:
-        """Read a file that has been loaded; `from_file` and the like end here.
+        """Read a file that has been loaded; `from_file`, `from_bytes` and `from_text` end here.
 
         Args:
             file: Its content and format, which is not a collection.
@@ -237,34 +254,16 @@ class Document:
             DocumentError: It cannot be read as that format, or holds no text.
             ImportError: The format needs an extra that is not installed.
         """
-        content = file.content
         try:
-            if isinstance(content, str):
-                check_text(content)
-                if file.format.name == "json":
-                    packed = serialization.parse_packed(content)
-                    if packed is not None:
-                        unpacked = cls(**serialization.unpack(packed))
-                        return replace(unpacked, source=unpacked.source or source)
-            parsed = split_clauses(file.format.load_reader()(content, **options))
-            parsed.blocks = mark_bare_numbers(parsed.blocks)
-            text = parsed.text or (content if isinstance(content, str) else "")
-            check_text(text)
-            language = language or _detect_language(parsed)
-            sections = build_sections(parsed.blocks, language)
+            found = _read(file, language, options)
         except DocumentError as error:
             raise type(error)(f"{file.name} {error}") from error
-        return cls(
-            title=title or parsed.title or "",
-            sections=sections,
-            text=text,
-            source=source,
-            language=language,
-            layout=parsed.layout,
-            landmarks=landmarks(parsed, file.place),
-            authors=parsed.authors,
-            date=parsed.date,
-        )
+        source = found.get("source") or source
+        found |= {"title": title or found["title"], "source": file.name}
+        document = cls(**found)
+        # The constructor's errors name the source, hence the file. `replace` would check all again.
+        object.__setattr__(document, "source", source)
+        return document
 
     @classmethod
     def from_sections(
@@ -287,7 +286,10 @@ class Document:
             DocumentError: A section has an invalid form, or there are no sentences.
         """
         language = language or FALLBACK
-        text, built = compose(sections, language)
+        try:
+            text, built = compose(sections, language)
+        except DocumentError as error:
+            raise DocumentError(f"{_subject(None, title)} {error}") from error
         return cls(title, built, text, language=language)
 
     @classmethod
@@ -297,7 +299,11 @@ class Document:
         Raises:
             DocumentError: The mapping has an invalid form.
         """
-        return cls(**serialization.unpack(data))
+        try:
+            unpacked = serialization.unpack(data)
+        except DocumentError as error:
+            raise DocumentError(f"The mapping {error}") from error
+        return cls(**unpacked)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole document as dicts, lists, strings and numbers, which JSON can hold."""
@@ -440,6 +446,37 @@ text='They eat herring.', speaker=None, place='line 3', boxes=())
             text: Its words without markup; by default those of the source.
         """
         return self._locate([(path, None, start, end, text or self.text[start:end])])[0]
+
+
+def _subject(source: str | None, title: str) -> str:
+    """Return what begins the messages about a document."""
+    return source or (f'"{title}"' if title else "The text")
+
+
+def _read(file: File, language: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the constructor arguments of the document in a file."""
+    content = file.content
+    if isinstance(content, str):
+        check_text(content)
+        if file.format.name == "json":
+            packed = serialization.parse_packed(content)
+            if packed is not None:
+                return serialization.unpack(packed)
+    parsed = split_clauses(file.format.load_reader()(content, **options))
+    parsed.blocks = mark_bare_numbers(parsed.blocks)
+    text = parsed.text or (content if isinstance(content, str) else "")
+    check_text(text)
+    language = language or _detect_language(parsed)
+    return {
+        "title": parsed.title or "",
+        "sections": build_sections(parsed.blocks, language),
+        "text": text,
+        "language": language,
+        "layout": parsed.layout,
+        "landmarks": landmarks(parsed, file.place),
+        "authors": parsed.authors,
+        "date": parsed.date,
+    }
 
 
 def _only_member(file: File, encoding: str | None) -> File:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePath
 
+from foveate.documents.archives import unpacked_size
 from foveate.documents.compression import decompress, strip_suffix
 from foveate.documents.decoding import File, is_text, load_decompressed
 from foveate.documents.formats import Member
@@ -16,7 +17,7 @@ MAILDIR = ("cur", "new")
 _HEAD = 4096  # bytes by which a file in a folder is recognized
 _MAX_DEPTH = 3  # of collections in collections
 _MAX_MEMBERS = 1_000_000
-_MAX_BYTES = 2**30  # bytes of all members
+_MAX_BYTES = 2**30  # bytes of all members, and of what they unpack to
 
 ErrorHandler = Callable[[str, Exception], None]
 """Takes the name of what cannot be read, and the error that says why."""
@@ -64,7 +65,7 @@ class _Expansion:
         num_tried = 0
         for member in _split(file):
             self.num_members += 1
-            self.count(member.content)
+            self.count(len(member.content))
             name = file.name + member.name
             try:
                 loaded = self.load(member, name)
@@ -87,15 +88,18 @@ class _Expansion:
             return replace(file, place=member.place)
         data = decompress(member.content, name, file_name)
         if data is not member.content:
-            self.count(data)
+            self.count(len(data))
         file_name = strip_suffix(file_name)
         if not is_readable(file_name, data):
             return None
-        return load_decompressed(data, name, None, self.encoding, file_name)
+        file = load_decompressed(data, name, None, self.encoding, file_name)
+        if file.format.member:  # a ZIP archive, such as DOCX, which its reader unpacks
+            self.count(unpacked_size(data))
+        return file
 
-    def count(self, content: bytes) -> None:
-        """Refuse files that unpack to an unreasonable size."""
-        self.num_bytes += len(content)
+    def count(self, num_bytes: int) -> None:
+        """Count what has been unpacked or will be, and refuse an unreasonable size."""
+        self.num_bytes += num_bytes
         if self.num_members > _MAX_MEMBERS or self.num_bytes > _MAX_BYTES:
             raise _TooLargeError(
                 f"{self.name} unpacks to more than {_MAX_BYTES >> 30} GiB or {_MAX_MEMBERS:,} "

@@ -1,7 +1,13 @@
-"""Roman numerals, which number parts, clauses and pages."""
+"""Numbers as they are written: in digits, letters and Roman numerals."""
 
 ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 """The values of the letters."""
+
+_ROMAN = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
+    *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+_MAX_ROMAN = 3999
 
 
 def roman_number(number: str) -> int:
@@ -10,3 +16,31 @@ def roman_number(number: str) -> int:
     return sum(
         -value if value < max(values[index:]) else value for index, value in enumerate(values)
     )
+
+
+def format_number(number: int, style: str) -> str:
+    """Write a number as a list shows it.
+
+    Args:
+        number: The number.
+        style: "1", "01", "a", "A", "i" or "I" for digits, digits with a zero before a single
+            digit, letters and Roman numerals; "" for nothing.
+    """
+    if not style:
+        return ""
+    lower = style.lower()
+    if lower == "a" and 0 < number <= 26 * 8:
+        text = chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
+    elif lower == "i" and 0 < number <= _MAX_ROMAN:
+        text = _roman(number)
+    else:
+        return str(number).zfill(2 if style.startswith("01") else 1)
+    return text.upper() if style.isupper() else text
+
+
+def _roman(number: int) -> str:
+    text = ""
+    for value, numeral in _ROMAN:
+        count, number = divmod(number, value)
+        text += numeral * count
+    return text

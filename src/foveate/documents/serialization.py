@@ -7,15 +7,12 @@ from typing import Any
 from foveate.documents.blocks import collapse
 from foveate.documents.layout import Layout, pack_layout, unpack_layout
 from foveate.documents.structure import (
-    KINDS,
-    MAX_DEPTH,
     DocumentError,
     Landmark,
     Paragraph,
     Section,
     Sentence,
-    check_sentences,
-    sentences_in,
+    check_depth,
 )
 
 
@@ -68,26 +65,25 @@ def parse_packed(text: str) -> Mapping[str, Any] | None:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        return None  # the reader of meetings explains what is wrong
+        return None  # the reader of records says what is wrong
     return data if isinstance(data, dict) and {"title", "sections", "text"} <= set(data) else None
 
 
 def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the constructor arguments of a packed document.
+    """Return the constructor arguments of a packed document; the constructor checks them further.
 
     Raises:
-        DocumentError: A part is missing, has the wrong type, or points outside the text.
+        DocumentError: A part is missing, empty or of the wrong type, sections are nested too deep,
+            or the layout does not fit the text. The message lacks a subject.
     """
     try:
         text = _expect(str, data["text"])
         layout = data.get("layout")
-        sections = _unpack_sections(data["sections"], depth=1)
-        check_sentences(sentences_in(sections), len(text))
         return {
             "title": _expect(str, data["title"]),
             "source": _expect(str | None, data.get("source")),
             "language": _expect(str | None, data.get("language")),
-            "sections": sections,
+            "sections": _unpack_sections(data["sections"], depth=1),
             "text": text,
             "layout": None if layout is None else unpack_layout(layout, len(text)),
             "landmarks": tuple(
@@ -104,24 +100,24 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise DocumentError(
-            f"is not a packed document ({reason}): give the result of to_dict()."
+            f"is not a saved document ({reason}): give the result of Document.to_dict."
         ) from error
 
 
 def _unpack_sections(items: Any, depth: int) -> tuple[Section, ...]:
-    if items and depth > MAX_DEPTH:
-        raise DocumentError(f"nests sections more than {MAX_DEPTH} deep: flatten some.")
     return tuple(_unpack_section(item, depth) for item in items)
 
 
 def _unpack_section(item: Any, depth: int) -> Section:
+    title = _expect(str, item["title"])
+    check_depth(title, depth)
     section = Section(
-        _expect(str, item["title"]),
+        title,
         tuple(_unpack_paragraph(paragraph) for paragraph in item["paragraphs"]),
         _unpack_sections(item.get("sections", ()), depth + 1),
     )
     if not section.paragraphs and not section.sections:
-        raise DocumentError(f"has an empty section ({section.title!r:.60}): leave it out.")
+        raise DocumentError(f"has an empty section ({title!r:.60}): leave it out.")
     return section
 
 
@@ -136,10 +132,8 @@ def _unpack_paragraph(item: Any) -> Paragraph:
     )
     if not sentences:
         raise DocumentError("has a paragraph without sentences: leave it out.")
-    kind = item.get("kind", "prose")
-    if kind not in KINDS:
-        raise DocumentError(f"has a paragraph of kind {kind!r:.40}: use one of {', '.join(KINDS)}.")
-    return Paragraph(sentences, _expect(str | None, item.get("speaker")), kind)
+    speaker = _expect(str | None, item.get("speaker"))
+    return Paragraph(sentences, speaker, item.get("kind", "prose"))
 
 
 def _expect(kind: Any, value: Any) -> Any:

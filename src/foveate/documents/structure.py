@@ -1,6 +1,6 @@
 """The parts of a document: sections, paragraphs and sentences; and spans, which locate them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -146,12 +146,37 @@ def format_path(path: Iterable[str]) -> str:
     return " › ".join(filter(None, path))
 
 
-def sentences_in(sections: Iterable[Section]) -> Iterator[Sentence]:
-    """Iterate over all sentences of the sections in document order."""
-    for section in sections:
-        for paragraph in section.paragraphs:
-            yield from paragraph.sentences
-        yield from sentences_in(section.sections)
+def check_depth(title: str, depth: int) -> None:
+    """Reject a section that is nested too deep to be walked by recursion.
+
+    Args:
+        title: Its heading.
+        depth: Its depth, from 1.
+
+    Raises:
+        DocumentError: Its depth is more than 64. The message lacks a subject.
+    """
+    if depth > MAX_DEPTH:
+        raise DocumentError(
+            f"nests sections more than {MAX_DEPTH} deep ({title!r:.60}): flatten some."
+        )
+
+
+def check_kinds(paragraphs: Iterable[Paragraph]) -> None:
+    """Reject paragraphs of a kind that does not exist.
+
+    Args:
+        paragraphs: Paragraphs that hold sentences.
+
+    Raises:
+        DocumentError: The first of them. The message lacks a subject.
+    """
+    for paragraph in paragraphs:
+        if paragraph.kind not in KINDS:
+            raise DocumentError(
+                f"has a paragraph of kind {paragraph.kind!r:.40} "
+                f"({paragraph.sentences[0].text!r:.40}): use one of {', '.join(KINDS)}."
+            )
 
 
 def check_sentences(sentences: Iterable[Sentence], length: int) -> None:
@@ -162,7 +187,7 @@ def check_sentences(sentences: Iterable[Sentence], length: int) -> None:
         length: Number of characters of its text.
 
     Raises:
-        DocumentError: The first of them that cannot be, and why. The message lacks a subject.
+        DocumentError: The first such sentence, and why. The message lacks a subject.
     """
     before = 0  # end of the sentence before
     for number, sentence in enumerate(sentences, 1):

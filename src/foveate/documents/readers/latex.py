@@ -8,7 +8,7 @@ is opened. The text of the document is composed from scratch, and each paragraph
 import re
 import unicodedata
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from foveate.documents.blocks import (
     table_row,
 )
 from foveate.documents.metadata import clean_names, parse_date, split_names
+from foveate.documents.numerals import format_number
 from foveate.documents.structure import Kind
 
 _SECTIONS = {
@@ -50,6 +51,20 @@ _DROPPED = name_set("comment filecontents filecontents* tikzpicture picture pgfp
 _VERBATIM = _CODE | _FORMULAS | _DROPPED  # their content is not cut into tokens
 _TABLES = {"tabular": 1, "tabular*": 2, "tabularx": 2, "tabulary": 2, "longtable": 1, "array": 1}
 _ENVIRONMENT_ARGUMENTS = {"minipage": 1, "multicols": 1, "wrapfigure": 2, "adjustbox": 1}
+_ENUMERATIONS = name_set("enumerate enumerate* compactenum asparaenum inparaenum")
+_COUNTERS = ("enumi", "enumii", "enumiii", "enumiv")  # of enumerations within enumerations
+_LABELS = {  # the macros that write the labels of their items, unless a document redefines them
+    "theenumi": r"\arabic{enumi}",
+    "theenumii": r"\alph{enumii}",
+    "theenumiii": r"\roman{enumiii}",
+    "theenumiv": r"\Alph{enumiv}",
+    "labelenumi": r"\theenumi.",
+    "labelenumii": r"(\theenumii)",
+    "labelenumiii": r"\theenumiii.",
+    "labelenumiv": r"\theenumiv.",
+}
+_NUMERALS = {"1": "arabic", "a": "alph", "A": "Alph", "i": "roman", "I": "Roman"}
+_STYLES = {name: style for style, name in _NUMERALS.items()}
 _FOOTNOTES = name_set("footnote footnotetext")
 _CITATIONS = name_set(
     "cite citep citet citealp citealt citeauthor citeyear parencite textcite autocite footcite "
@@ -136,6 +151,16 @@ _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _SPACE_BEFORE = re.compile(r" ([.,)])")
 _SECTION_LINE = re.compile(r"^[ \t]*\\(?:sub)*(?:section|chapter)\*?\{", re.MULTILINE)
 _START = re.compile(r"^[ \t]*\\(?:documentclass|begin\{document\})", re.MULTILINE)
+_OWN_NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\*")
+_NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\s*\{(enum(?:i{1,3}|iv))\}")
+_THE_NUMBER = re.compile(r"\\(theenum(?:i{1,3}|iv))(?![A-Za-z@])")
+_LABEL = re.compile(r"\blabel(\*?)\s*=\s*((?:\{(?:[^{}]|\{[^{}]*\})*\}|[^,{}])+)")
+_SHORT_LABEL = re.compile(r"([^\\{}=,<>]{0,20}?)(1|\b[AaIi])([^\w\\{}=,<>]{0,3})")
+_LIST_START = re.compile(r"\bstart\s*=\s*([0-9]{1,6})\b")
+_RESUMED = re.compile(r"\bresume\b")
+_COUNT = re.compile(r"-?[0-9]{1,6}")
+_MAX_COUNT = 1_000_000
+_MAX_LABEL = 100  # characters of the source of a label
 _MAX_OPTION = 60  # tokens in an argument in brackets
 _MAX_DEPTH = 30  # of arguments within arguments, and of macros within macros
 _MAX_VERBATIM = 500  # characters within a line
@@ -175,6 +200,24 @@ def looks_like_latex(text: str) -> bool:
     return _START.search(sample) is not None or sections > 1
 
 
+@dataclass(slots=True)
+class _Environment:
+    r"""What the paragraphs in an environment are, and how its items are numbered.
+
+    Attributes:
+        kind: The kind of the paragraphs.
+        num_enumerations: Number of enumerations around them.
+        counter: Counter of the innermost enumeration.
+        label: Source of the labels of its items, such as "(\alph{enumii})"; empty if the items of
+            the environment have no numbers.
+    """
+
+    kind: Kind = "prose"
+    num_enumerations: int = 0
+    counter: str = ""
+    label: str = ""
+
+
 class _Reader:
     """Turns tokens into blocks."""
 
@@ -188,7 +231,9 @@ class _Reader:
         self._line_ends = [match.start() for match in re.finditer("\n", text)]
         self._place = "line 1"
         self._shown: list[str] = []  # the paragraph so far
-        self._kinds: list[Kind] = ["prose"]  # of the environments around it
+        self._marker = ""  # the number of the item that begins
+        self._counters: Counter[str] = Counter()
+        self._environments = [_Environment()]  # around the paragraph
         self._footnotes: list[str] = []
         self._room = 2 * len(text) + 100_000  # characters that expanded macros may have together
 
@@ -208,12 +253,16 @@ class _Reader:
         self._run(source, begin + 1, end, 0)
         self._flush()
 
+    @property
+    def _environment(self) -> _Environment:
+        return self._environments[-1]
+
     def _flush(self) -> None:
         """End the paragraph, and put its footnotes after it."""
         shown = _tidy("".join(self._shown))
         self._shown = []
         if shown:
-            self._add(shown, self._kinds[-1])
+            self._add(f"{self._marker} {shown}" if self._marker else shown, self._environment.kind)
         footnotes, self._footnotes = self._footnotes, []
         for footnote in footnotes:
             self._add(footnote, "footnote")
@@ -221,18 +270,19 @@ class _Reader:
     def _add(self, shown: str, kind: Kind) -> None:
         if shown.strip():
             self.blocks.append(Prose(_mapped(shown), kind=kind, place=self._place))
+            self._marker = ""  # it belongs before this paragraph, not before the next one
 
-    def _note_place(self, start: int) -> None:
-        if start >= 0:
+    def _note_place(self, source: _Source, index: int) -> None:
+        if source.text is self._source:  # an expanded macro has no lines
+            start = source.tokens[index].start
             self._place = f"line {bisect_left(self._line_ends, start) + 1}"
 
     def _run(self, source: _Source, index: int, end: int, depth: int) -> None:
         """Read the tokens from `index` to `end`."""
-        has_lines = source.text is self._source  # an expanded macro has none
         while index < end:
-            kind, text, start = source.tokens[index]
-            if not self._shown and kind != "par" and has_lines:
-                self._note_place(start)
+            kind, text, _ = source.tokens[index]
+            if not self._shown and kind != "par":
+                self._note_place(source, index)
             index += 1
             if kind == "text":
                 if self._shown or not text.isspace():
@@ -263,14 +313,15 @@ class _Reader:
         """Return the text of an argument."""
         if depth > _MAX_DEPTH:
             return ""
-        outer, self._shown = self._shown, [""]
-        outer_kinds, self._kinds = self._kinds, ["prose"]
+        outer = self._shown, self._marker, self._environments
+        self._shown, self._marker = [""], ""
+        self._environments = [_Environment(num_enumerations=self._environment.num_enumerations)]
         blocks = len(self.blocks)
         self._run(source, *span, depth + 1)
         inner = [str(block.text) for block in self.blocks[blocks:]]
         del self.blocks[blocks:]
         shown = _tidy(" ".join([*inner, "".join(self._shown)]))
-        self._shown, self._kinds = outer, outer_kinds
+        self._shown, self._marker, self._environments = outer
         return shown
 
     def _aside(self, source: _Source, span: tuple[int, int], depth: int) -> str:
@@ -317,10 +368,12 @@ class _Reader:
         self._flush()
         begin = index - 1
         close = min(source.partners.get(begin, end), end)
-        _, index = _option(source, index, end)
+        option, index = _option(source, index, end)
         arguments = _TABLES.get(name, _ENVIRONMENT_ARGUMENTS.get(name, 0))
         spans, index = _arguments(source, index, end, arguments)
-        kind: Kind = self._kinds[-1]
+        environment = replace(self._environment)
+        if name not in _ENVIRONMENT_ARGUMENTS:  # which only lay out what they hold, such as items
+            environment.label = ""
         if name in _TABLES and len(spans) == arguments and begin in source.partners:
             self._table(source, index, close, depth)
             index = close
@@ -330,18 +383,78 @@ class _Reader:
             _, index = _arguments(source, index, end, 1)
             levels = [one.level for one in self.blocks if isinstance(one, Heading)]
             self.blocks.append(Heading(_CHAPTER if _CHAPTER in levels else _SECTION, "References"))
-            kind = "reference"
+            environment.kind = "reference"
+        elif name in _ENUMERATIONS:
+            self._enumerate(environment, _written(source, option) if option else "")
         elif name == "frame":
             spans, index = _arguments(source, index, end, 1)
             if spans:
                 self._heading(_SECTIONS["frametitle"], self._inline(source, spans[0], depth))
-        self._kinds.append(kind)
+        self._environments.append(environment)
         return index
+
+    def _enumerate(self, environment: _Environment, options: str) -> None:
+        """Begin to number items, as the options of their environment say."""
+        counter = _COUNTERS[min(environment.num_enumerations, len(_COUNTERS) - 1)]
+        environment.num_enumerations += 1
+        environment.counter = counter
+        environment.label = self._label(counter, options)
+        if start := _LIST_START.search(options):
+            self._counters[counter] = int(start[1]) - 1
+        elif not _RESUMED.search(options):
+            self._counters[counter] = 0
+
+    def _label(self, counter: str, options: str) -> str:
+        """Return the source of the labels of items; empty if these are bullets."""
+        if given := _LABEL.search(options):
+            label = (self._environment.label if given[1] else "") + given[2]
+        elif short := _SHORT_LABEL.fullmatch(options.strip()):
+            label = f"{short[1]}\\{_NUMERALS[short[2]]}*{short[3]}"
+        else:
+            label = self._label_macro(f"label{counter}")
+        label = _OWN_NUMBER.sub(rf"\\\1{{{counter}}}", label)
+        label = _THE_NUMBER.sub(lambda match: self._label_macro(match[1]), label)
+        if len(label) > _MAX_LABEL:
+            return f"\\arabic{{{counter}}}."
+        return label if _NUMBER.search(label) else ""
+
+    def _label_macro(self, name: str) -> str:
+        _, body = self._macros.get(name, (0, _LABELS[name]))
+        return body
+
+    def _item(self, source: _Source, index: int, end: int, depth: int) -> int:
+        """Begin an item with its own label or, in an enumeration, with its number."""
+        self._flush()
+        self._note_place(source, index - 1)
+        self._marker = ""
+        environment = self._environment
+        if environment.kind != "reference":
+            environment.kind = "item"
+        label, index = _option(source, index, end)
+        if label:
+            self._shown.append(self._inline(source, label, depth) + " ")
+        elif environment.label:
+            self._counters[environment.counter] += 1
+            numbered = _tokenize(_NUMBER.sub(self._numeral, environment.label))
+            self._marker = self._inline(numbered, (0, len(numbered.tokens)), depth)
+        return index
+
+    def _numeral(self, number: re.Match[str]) -> str:
+        return format_number(self._counters[number[2]], _STYLES[number[1]])
+
+    def _set_counter(self, name: str, counter: str, value: str) -> None:
+        """Set a counter to a number or to the value of another counter, or add that to it."""
+        number = int(value) if _COUNT.fullmatch(value) else self._counters[value]
+        if name == "addtocounter":
+            number += self._counters[counter]
+        if abs(number) <= _MAX_COUNT:
+            self._counters[counter] = number
 
     def _end(self) -> None:
         self._flush()
-        if len(self._kinds) > 1:
-            self._kinds.pop()
+        self._marker = ""  # of an item without text
+        if len(self._environments) > 1:
+            self._environments.pop()
 
     def _heading(self, level: int, title: str) -> None:
         self._flush()
@@ -356,12 +469,7 @@ class _Reader:
         elif name == "par":
             self._flush()
         elif name == "item":
-            self._flush()
-            if self._kinds[-1] != "reference":
-                self._kinds[-1] = "item"
-            label, index = _option(source, index, end)
-            if label:
-                self._shown.append(self._inline(source, label, depth) + " ")
+            index = self._item(source, index, end, depth)
         elif name == "bibitem":
             self._flush()
             _, index = _option(source, index, end)
@@ -382,10 +490,12 @@ class _Reader:
         elif name in _WITHOUT_TEXT:
             _, index = _option(source, index, end)
             spans, index = _arguments(source, index, end, 9)
-            if name == "author" and spans and self._kinds[-1] != "reference":
+            if name == "author" and spans and self._environment.kind != "reference":
                 self.authors += self._names(source, spans[0], depth)
             elif name == "date" and spans:
                 self.date = self._aside(source, spans[0], depth)
+            elif name in ("setcounter", "addtocounter") and len(spans) == 2:
+                self._set_counter(name, *(self._aside(source, span, depth) for span in spans))
         elif name in _LAST_ARGUMENT:
             _, index = _option(source, index, end)
             spans, index = _arguments(source, index, end, _LAST_ARGUMENT[name])
@@ -674,6 +784,12 @@ def _option(source: _Source, index: int, end: int) -> tuple[tuple[int, int] | No
             break
         inside = source.partners.get(inside, inside) + 1
     return None, index
+
+
+def _written(source: _Source, span: tuple[int, int]) -> str:
+    """Return the source of an argument."""
+    start, stop = (source.tokens[index].start for index in span)
+    return source.text[start:stop]
 
 
 def _mapped(shown: str) -> MappedText:

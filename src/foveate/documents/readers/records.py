@@ -21,7 +21,7 @@ from foveate.documents.compose import split_section
 from foveate.documents.formats import FORMATS, Format, Member
 from foveate.documents.metadata import names_in, parse_date
 from foveate.documents.readers.speech import meeting
-from foveate.documents.structure import MAX_DEPTH, DocumentError, NotADocumentError
+from foveate.documents.structure import DocumentError, NotADocumentError, check_depth
 
 TEXT_FIELDS = (
     *("text", "content", "contents", "body", "article", "document", "passage", "abstract"),
@@ -115,10 +115,9 @@ def _text_format(name: object) -> Format:
 
 
 def _section_blocks(sections: Sequence[Any], level: int) -> Iterator[Block]:
-    if sections and level > MAX_DEPTH:
-        raise DocumentError(f"nests sections more than {MAX_DEPTH} deep: flatten some.")
     for section in sections:
         title, content, subsections = split_section(section)
+        check_depth(title, level)
         yield Heading(level, title)
         paragraphs = content.split("\n\n") if isinstance(content, str) else [" ".join(content)]
         for paragraph in paragraphs:

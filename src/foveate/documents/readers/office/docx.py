@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.metadata import first_date
+from foveate.documents.numerals import format_number
 from foveate.documents.readers.looks import Look
-from foveate.documents.readers.office.numbering import format_number
 from foveate.documents.readers.office.package import (
     Element,
     Package,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from foveate.documents import mathml
 from foveate.documents.blocks import ParsedText, collapse, name_set
+from foveate.documents.numerals import format_number
 from foveate.documents.readers.looks import Look
-from foveate.documents.readers.office.numbering import format_number
 from foveate.documents.readers.office.package import (
     Element,
     Package,
