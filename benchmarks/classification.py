@@ -3,6 +3,7 @@
     python benchmarks/classification.py --prepare FOLDER --corpus CORPUS   # tokenize the documents
     python benchmarks/classification.py --data FOLDER
     python benchmarks/classification.py --docs         # write saved results into the page
+    python benchmarks/classification.py --smoke        # under two minutes on two cores
 
 Papers, Python Enhancement Proposals and technical proposals, as `training_corpus.py` writes them,
 are read without headings, which number the sections. Of each document, those first sections are
@@ -45,9 +46,9 @@ pretrainings, each of which counts as the mean of its fine-tunings. Intervals of
 95 % of a bootstrap that draws documents and, for both models, pretrainings.
 
 Each pretraining, each trial of a learning rate and each pretrained encoder that is fine-tuned is a
-process, and those of a stage share the GPUs. A run that is interrupted continues when the command
-is repeated; a fine-tuning that has not finished is named in the results, and a model counts with
-those of its pretrainings that were fine-tuned.
+process, unless --processes share them, and those of a stage share the GPUs. A run that is
+interrupted continues when the command is repeated; a fine-tuning that has not finished is named in
+the results, and a model counts with those of its pretrainings that were fine-tuned.
 """
 
 import argparse
@@ -143,12 +144,14 @@ SMOKE = {
     "tokens": 4096,
     "documents": 1,
     "steps": 2,
-    "pretraining": 4,
+    "pretraining": 2,
     "minutes": 10,
     "pretrainings": 2,
     "seeds": 1,
     "models": list(MODELS),
-    "limit": 25,
+    "rates": RATES[:2],
+    "limit": 15,
+    "processes": 2,  # a process takes seconds to start
 }
 
 
@@ -166,6 +169,9 @@ def main() -> None:
     parser.add_argument("--pretraining", type=int, default=5000, help="steps, for each")
     parser.add_argument(
         "--minutes", type=float, default=30, help="of the whole, after which fine-tuning stops"
+    )
+    parser.add_argument(
+        "--processes", type=int, help="that share the runs of a stage; by default each has its own"
     )
     parser.add_argument("--pretrainings", type=int, default=3, help="of each kind of encoder")
     parser.add_argument("--seeds", type=int, default=2, help="of fine-tuning, after each of them")
@@ -211,18 +217,14 @@ def run_all(options: argparse.Namespace) -> None:
     options.end = time.time() + 60 * options.minutes
     try:
         kinds = dict.fromkeys(MODELS[name][0] for name in options.models)
-        calls = [(kind, i, options) for i in range(options.pretrainings) for kind in kinds]
-        runs.run_in_parallel(
-            run_one, [(count_words, options), *((pretrain, *its) for its in calls)]
-        )
-        runs.run_in_parallel(
-            run_one,
-            [(try_rate, name, rate, options) for rate in options.rates for name in options.models],
-        )
         numbers = range(options.pretrainings)
-        runs.run_in_parallel(
-            run_one, [(finetune, name, i, options) for i in numbers for name in options.models]
-        )
+        pretrainings = [(pretrain, kind, i, options) for i in numbers for kind in kinds]
+        for stage in (
+            [(count_words, options), *pretrainings],
+            [(try_rate, name, rate, options) for rate in options.rates for name in options.models],
+            [(finetune, name, i, options) for i in numbers for name in options.models],
+        ):
+            runs.run_in_parallel(run_one, stage, options.processes)
     finally:
         gather(options)
 

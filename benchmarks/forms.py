@@ -512,7 +512,10 @@ def _shorter(row: Row, one: Measurement) -> bool:
 
 
 def tables(rows: list[Row], prefix: str = "") -> dict[str, str]:
-    """Return Markdown tables by name: the best form of each, all forms, and what failed."""
+    """Return Markdown tables by name: the best form of each, all forms, and what failed.
+
+    A row whose "graph" is False ran without one although its form is called captured.
+    """
     found = {"best": _best(rows)}
     for part in PARTS:
         found[part] = _all_forms([row for row in rows if row["part"] == part])
@@ -551,7 +554,7 @@ def _best(rows: list[Row]) -> str:
                     line += [None, "", ""]
                 else:
                     fastest = ours.get((row["group"], part))
-                    line += [row["ms"], row["form"], row["ms"] / fastest if fastest else ""]
+                    line += [row["ms"], _form(row), row["ms"] / fastest if fastest else ""]
             lines.append(line)
     return report.table(header, lines)
 
@@ -571,10 +574,23 @@ def _all_forms(rows: list[Row]) -> str:
             if not any(row["ms"] for row in mine.values()):
                 continue
             line = [*_size_cells(size, batches), name]
-            line += [mine[form]["ms"] if form in mine else None for form in forms]
+            line += [_time(mine[form]) if form in mine else None for form in forms]
             line += [mine[form]["GiB"] if form in mine else None for form in with_memory]
             lines.append(line)
     return report.table(header, lines)
+
+
+def _form(row: Row) -> str:
+    return f"{row['form']}{_remark(row)}"
+
+
+def _time(row: Row) -> float | str | None:
+    return f"{row['ms']:.3g}{remark}" if (remark := _remark(row)) else row["ms"]
+
+
+def _remark(row: Row) -> str:
+    """Say so if a row is called captured but ran without a graph."""
+    return "" if row.get("graph", True) else ", no graph"
 
 
 def _failures(rows: list[Row]) -> str:

@@ -23,14 +23,14 @@ headings and names are worth. The questions of the part "dev" have no say in it.
 The vectors of an encoder that was trained on these documents are better there than elsewhere, so
 its weights are chosen on the documents for development.
 
-    python benchmarks/fusion.py --features ours.pt --split dev
-    python benchmarks/fusion.py --features minilm.pt --model MINILM --output fusion-minilm.json
+    python benchmarks/fusion.py --features ours.npz --split dev
+    python benchmarks/fusion.py --features minilm.npz --model MINILM --output fusion-minilm.json
 """
 
 import argparse
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -39,6 +39,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+import kept
 import report
 from foveate import Document, Encoder
 from foveate.data import Example
@@ -77,9 +78,12 @@ def main() -> None:
     options = parser.parse_args()
     if not options.features.exists():
         encoder = Encoder.from_pretrained(options.model, device=options.device)
-        kept = judge_all(options.data, options.split, options.limit, encoder)
-        torch.save(map_sets(tuple, kept), options.features)
-    judged = map_sets(Judged._make, torch.load(options.features))
+        judged = judge_all(options.data, options.split, options.limit, encoder)
+        kept.save(options.features, judged)
+    judged = {
+        kind: {name: [Judged(*one) for one in its] for name, its in sets.items()}
+        for kind, sets in kept.load(options.features).items()
+    }
     results = {kind: choose(sets, PARTS[kind]) for kind, sets in judged.items()}
     for kind, result in results.items():
         print_result(kind, result)
@@ -103,14 +107,6 @@ class Judged(NamedTuple):
 
 
 Sets = dict[str, list[Judged]]
-
-
-def map_sets(function: Callable[[Any], Any], judged: dict[str, Any]) -> dict[str, Any]:
-    """Apply a function to all queries, such as one to plain tuples, which `torch.load` accepts."""
-    return {
-        kind: {name: [function(one) for one in its] for name, its in sets.items()}
-        for kind, sets in judged.items()
-    }
 
 
 def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[str, Sets]:

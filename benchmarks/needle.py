@@ -403,15 +403,11 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         for arm, logs in arms.items()
         if logs
     ]
-    header = [f"{length:,}" for length in lengths]
+    by_arm = [[arm, *means[arm]] for arm in MAIN if arm in means]
+    sweep = [[label(arm), seen, *means[arm]] for arm, seen in of_longest.items() if arm in means]
     return {
-        "length": report.table(
-            ["right %", *header], [[arm, *means[arm]] for arm in MAIN if arm in means]
-        ),
-        "sweep": report.table(
-            ["right %", f"sees of {lengths[-1]:,}", *header],
-            [[label(arm), seen, *means[arm]] for arm, seen in of_longest.items() if arm in means],
-        ),
+        "length": table_by_length(results, by_arm),
+        "sweep": table_by_length(results, sweep, f"sees of {lengths[-1]:,}"),
         "seeds": seeds_table(results, MAIN),
         "training": report.table(["", "parameters", "steps", "last loss"], trained),
     }
@@ -420,10 +416,9 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
 def segments_tables(results: dict[str, Any]) -> dict[str, str]:
     """Return the same tables of VCC with segments of several sizes."""
     means, names = means_by_arm(results), segments_names(results)
-    header = [f"{length:,}" for length in results["setting"]["lengths"]]
     rows = [[name, *means[arm]] for arm, name in names.items() if arm in means]
     return {
-        "segments": report.table(["right %", *header], rows),
+        "segments": table_by_length(results, rows),
         "segments, seeds": seeds_table(results, names),
     }
 
@@ -438,8 +433,7 @@ def read_with_table(results: dict[str, Any]) -> str:
         for blocks, count in sorted(tested.items()):
             if arm in means[count]:
                 rows.append([name, str(blocks), *means[count][arm]])
-    header = [f"{length:,}" for length in results["setting"]["lengths"]]
-    return report.table(["right %", "blocks in the test", *header], rows)
+    return table_by_length(results, rows, "blocks in the test")
 
 
 def segments_names(results: dict[str, Any]) -> dict[str, str]:
@@ -464,14 +458,18 @@ def means_by_arm(results: dict[str, Any], count: int | None = None) -> dict[str,
 def seeds_table(results: dict[str, Any], arms: Iterable[str]) -> str:
     """Return the table of right answers of each training of some arms."""
     lengths, asked = results["setting"]["lengths"], results["setting"]["asked"]
-    return report.table(
-        ["right %", *(f"{length:,}" for length in lengths)],
-        [
-            [f"{arm}, seed {seed}", *(digits(shares(log, n, asked)) for n in lengths)]
-            for arm in arms
-            for seed, log in results["arms"].get(arm, {}).items()
-        ],
-    )
+    rows = [
+        [f"{arm}, seed {seed}", *(digits(shares(log, n, asked)) for n in lengths)]
+        for arm in arms
+        for seed, log in results["arms"].get(arm, {}).items()
+    ]
+    return table_by_length(results, rows)
+
+
+def table_by_length(results: dict[str, Any], rows: list[list[str | None]], *columns: str) -> str:
+    """Return a table of right answers: names, other columns if there are any, and all lengths."""
+    lengths = (f"{length:,}" for length in results["setting"]["lengths"])
+    return report.table(["right %", *columns, *lengths], rows)
 
 
 def label(arm: str) -> str:

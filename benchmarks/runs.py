@@ -59,27 +59,40 @@ def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def run_in_parallel(work: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
-    """Run the calls in parallel processes, spread over the GPUs; small models can share one."""
+def run_in_parallel(
+    work: Callable[..., None], calls: Iterable[tuple[Any, ...]], processes: int | None = None
+) -> None:
+    """Run the calls in parallel processes, spread over the GPUs; small models can share one.
+
+    Args:
+        work: What is called.
+        calls: The arguments of each call.
+        processes: How many processes share the calls; by default each call has its own.
+    """
+    calls = list(calls)
+    number = min(processes or len(calls), len(calls))
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-    processes = [
-        context.Process(target=_run_on_one_gpu, args=(number, work, call))
-        for number, call in enumerate(calls)
+    started = [
+        context.Process(target=_run_on_one_gpu, args=(i, work, calls[i::number]))
+        for i in range(number)
     ]
-    for process in processes:
+    for process in started:
         process.start()
-    for process in processes:
+    for process in started:
         process.join()
-    if any(process.exitcode for process in processes):
+    if any(process.exitcode for process in started):
         sys.exit("a run failed")
 
 
-def _run_on_one_gpu(number: int, work: Callable[..., None], call: tuple[Any, ...]) -> None:
-    """Call with a single GPU visible."""
+def _run_on_one_gpu(
+    number: int, work: Callable[..., None], calls: Iterable[tuple[Any, ...]]
+) -> None:
+    """Run some calls with a single GPU visible."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = visible.split(",") if visible else [str(n) for n in range(torch.cuda.device_count())]
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
     # Data loading workers need no CUDA, and spawned ones would import everything again.
     multiprocessing.set_start_method("fork", force=True)
-    work(*call)
+    for call in calls:
+        work(*call)

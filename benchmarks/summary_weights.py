@@ -4,7 +4,7 @@ The encoder reads every text once. Then one weight after the other takes the val
 gives the best summaries of 150 words, until none changes. The best have the highest mean of
 ROUGE-1, 2 and L, in which every set of texts counts the same.
 
-    python benchmarks/summary_weights.py --model PATH --texts texts.pt
+    python benchmarks/summary_weights.py --model PATH --texts texts.npz
 """
 
 import argparse
@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from rouge_score.tokenizers import DefaultTokenizer
 from torch import Tensor
 
+import kept
 import report
 from foveate import Document, Encoder
 from foveate.tasks.candidates import abstract, candidates, is_paper
@@ -217,11 +218,12 @@ def main() -> None:
         for name in options.sets:
             pairs = list(SETS[name](options.data, options.split))
             sample = random.Random(SEED).sample(pairs, min(options.limit, len(pairs)))
-            read_sets[name] = [tuple(read(*pair, encoder)) for pair in sample]
+            read_sets[name] = [read(*pair, encoder) for pair in sample]
             print(f"{name}: {len(sample)} texts", flush=True)
-        torch.save(read_sets, options.texts)
-    kept = torch.load(options.texts)
-    sets = {name: [Text(*text) for text in texts] for name, texts in kept.items()}
+        kept.save(options.texts, read_sets)
+    sets = {
+        name: [Text(*text) for text in texts] for name, texts in kept.load(options.texts).items()
+    }
     found = search(sets, Weights())
     for name, texts in sets.items():
         print(f"{name:24}" + " / ".join(f"{mean:.2f}" for mean in quality(texts, found)))

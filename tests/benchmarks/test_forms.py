@@ -172,6 +172,29 @@ def test_tables_show_the_best_form_and_why_others_failed():
     assert found["x forward"].splitlines()[0].count("ms") == 4
 
 
+def test_tables_say_what_ran_without_a_graph():
+    def row(name, form, ms, gib):
+        size = {"ours": True, "group": "", "batch": 1, "tokens": 4096, "part": FORWARD}
+        return {"encoder": name, "form": form, "ms": ms, "GiB": gib, "failed": None, **size}
+
+    packed = f"{encoders.HDT}, packed"
+    rows = encoders.with_graphs(
+        [
+            row(encoders.HDT, EAGER, 3.0, 0.28),
+            row(encoders.HDT, CAPTURED, 2.0, 0.281),  # as much memory as without a graph
+            row(packed, EAGER, 3.0, 0.28),
+            row(packed, CAPTURED, 1.0, 0.28),  # a graph of the benchmark's own
+            row("TreeBert (foveate)", EAGER, 3.0, 0.28),
+            row("TreeBert (foveate)", CAPTURED, 1.0, 0.07),
+        ]
+    )
+    assert [one["graph"] for one in rows] == [True, False, True, True, True, True]
+    found = forms.tables(rows)
+    assert found["best"].count("captured, no graph") == 1
+    assert found["forward"].count("2, no graph") == 1
+    assert "no graph" not in forms.tables(rows[2:])["best"]
+
+
 def test_a_saved_run_says_whether_it_finished(tmp_path):
     path = tmp_path / "run.json"
     report.save(path, {"rows": [1]}, missing=["a", "b"])
