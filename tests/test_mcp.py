@@ -87,6 +87,44 @@ def test_documents_of_the_same_name_are_told_apart_by_their_titles(index, call):
             assert {one["title"] for one in results} == {title}
 
 
+def test_documents_of_the_same_name_and_title_are_told_apart_by_their_numbers(index, call, fail):
+    index.add(
+        [
+            Document.from_sections("Minutes", [("Food", f"They eat {food}.")])
+            for food in ("herring", "krill")
+        ]
+    )
+    listed, list_text = call("list_documents", contains="minutes")
+    numbers = [one["document_number"] for one in listed["documents"]]
+    assert len(set(numbers)) == 2
+    for number, food in zip(numbers, ("herring", "krill"), strict=True):
+        assert f"Minutes (document {number}; 1 sentence)" in list_text
+        for document in (number, str(number)):
+            found, text = call("search", query="food", document=document)
+            assert [one["text"] for one in found["results"]] == [f"They eat {food}."]
+            assert {one["document_number"] for one in found["results"]} == {number}
+            assert f"Minutes · line 3 · Food · document {number}\n" in text
+            asked, _ = call("ask", query="What do they eat?", document=document)
+            assert {one["document_number"] for one in asked["results"]} == {number}
+            read, _ = call("read", document=document)
+            summary, _ = call("summarize", document=document)
+            for part in (*read["parts"], *summary["sentences"]):
+                assert (part["text"], part["document_number"]) == (f"They eat {food}.", number)
+            outline, text = call("outline", document=document)
+            assert outline["document_number"] == number
+            assert text.startswith(f"Minutes (document {number}; 1 sentence)\n")
+    assert fail("outline", document="Minutes") == (
+        "several documents match 'Minutes': give the number of the one that you mean, "
+        f"{numbers[0]} (Minutes), {numbers[1]} (Minutes)"
+    )
+
+
+def test_a_name_that_is_a_number(index, call):
+    index.add(Document.from_sections("1", [("Ice", "The ice is thick.")]))
+    for document, title in (("1", "1"), (1, "Herring")):
+        assert call("outline", document=document)[0]["title"] == title
+
+
 def test_tools_explain_themselves(index):
     async def run():
         async with Client(make_server(index.path, model=index.encoder)) as client:
@@ -122,7 +160,7 @@ def test_results_have_their_places(call):
         assert result["document"] == "Herring"
         assert result["section_path"] == ["Methods", "Counting"]
     assert result["context"] == COUNTING
-    assert "1. Herring · line 7 · Methods › Counting\n" in text
+    assert "1. Herring · line 7 · Methods › Counting · document 1\n" in text
 
 
 @pytest.mark.parametrize("unit", ["section", "document"])
@@ -187,7 +225,7 @@ def test_an_outline_names_authors_and_date(call, index, sea):
     index.add(replace(sea, title="Fishes", authors=("Ada L", "Ben M"), date="2024-05"))
     found, text = call("outline", document="Fishes")
     assert (found["authors"], found["date"]) == (["Ada L", "Ben M"], "2024-05")
-    assert text.startswith("Fishes (Ada L, Ben M; 2024-05; 12 sentences)\n")
+    assert text.startswith("Fishes (document 2; Ada L, Ben M; 2024-05; 12 sentences)\n")
 
 
 def test_untitled_sections_are_known_by_their_first_words(call, index):
@@ -199,7 +237,8 @@ def test_untitled_sections_are_known_by_their_first_words(call, index):
 def test_documents_are_listed(call, index):
     found, text = call("list_documents")
     assert [one["document"] for one in found["documents"]] == ["Fish of the sea", "Herring"]
-    assert text == "Fish of the sea (12 sentences)\nHerring (5 sentences)"
+    assert [one["document_number"] for one in found["documents"]] == [0, 1]
+    assert text == "Fish of the sea (document 0; 12 sentences)\nHerring (document 1; 5 sentences)"
     assert call("list_documents", contains="HERR")[0]["total"] == 1
     index.add([Document.from_sections(f"Log {i:02}", [("", "Ice.")]) for i in range(60)])
     _, text = call("list_documents", contains="log")
@@ -225,6 +264,7 @@ def test_nothing_is_found_in_an_empty_section(call):
         ("search", {"query": "cod", "by": "page"}, "by: input should be 'sentence', 'section'"),
         ("search", {"query": "cod", "document": "Herrings"}, "did you mean Herring?"),
         ("ask", {"query": "cod?", "document": "o'x"}, "list_documents shows what there is"),
+        ("read", {"document": 99}, "has no document 99: list_documents shows what there is"),
         (
             "summarize",
             {"document": "Herring", "section": "Boats"},

@@ -11,9 +11,10 @@ import torch
 
 import foveate.index
 from foveate import Document, Encoder, Index, read_documents
-from foveate.index import LibraryError, LockedError, build, reading, sources
+from foveate.index import LibraryError, LockedError, build, identity, reading, sources
 from foveate.index.identity import identify
 from foveate.index.lock import write_lock
+from foveate.inference import weights
 from foveate.inference.onednn import OneDNNLinear
 from tests.index.conftest import PARTS
 from tests.tree_bert import save_tree_bert
@@ -263,12 +264,32 @@ def replace_weight(model):
 
 def replace_packed_weight(model):
     layer = next(one for one in model.modules() if isinstance(one, OneDNNLinear))
-    layer.weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.to_dense() + 0.1, None)
+    layer.weight = layer.weight.to_dense() + 0.1
 
 
-@pytest.mark.parametrize(
-    "change", [add_to_weight, add_to_data, replace_weight, replace_packed_weight]
+def negate_data(model):
+    next(model.parameters()).data.neg_()
+
+
+def swap_rows_of_data(model):
+    rows = next(model.parameters()).data
+    rows[[1, 2]] = rows[[2, 1]]
+
+
+each_change = pytest.mark.parametrize(
+    "change",
+    [
+        add_to_weight,
+        add_to_data,
+        replace_weight,
+        replace_packed_weight,
+        negate_data,
+        swap_rows_of_data,
+    ],
 )
+
+
+@each_change
 def test_a_model_that_changed_in_memory_is_another_one(index, folder, small_encoder, change):
     index.add(folder)
     encoder = copy.deepcopy(small_encoder)
@@ -288,14 +309,61 @@ def test_a_model_that_changed_in_memory_is_another_one(index, folder, small_enco
         Index.open(other.path).search("cod")
 
 
-def test_a_model_that_changes_between_searches_is_noticed(index, folder, small_encoder):
+@each_change
+def test_a_model_that_changed_before_its_first_use_is_another_one(
+    index, folder, small_model, change
+):
+    index.add(folder)
+    encoder = Encoder.from_pretrained(small_model)
+    change(encoder.model)
+    with pytest.raises(LibraryError, match="cannot be compared with those of a model in memory"):
+        Index.open(index.path, model=encoder).search("cod")
+
+
+@pytest.mark.parametrize("change", [add_to_weight, replace_weight, replace_packed_weight])
+def test_a_model_that_changes_between_searches_is_noticed(index, folder, small_encoder, change):
     index.add(folder)
     encoder = copy.deepcopy(small_encoder)
     opened = Index.open(index.path, model=encoder)
     opened.search("cod")
-    add_to_weight(encoder.model)
+    change(encoder.model)
     with pytest.raises(LibraryError, match="a model in memory"):
         opened.search("cod")
+
+
+@each_change
+def test_a_model_that_changed_after_a_search_adds_nothing(index, folder, small_encoder, change):
+    index.add(folder)
+    encoder = copy.deepcopy(small_encoder)
+    opened = Index.open(index.path, model=encoder)
+    opened.search("cod")
+    change(encoder.model)
+    with pytest.raises(LibraryError, match="a model in memory"):
+        opened.add(folder)
+
+
+def test_weights_are_hashed_only_for_a_library_of_a_model_in_memory(
+    index, folder, small_model, monkeypatch
+):
+    hashed = []
+    hash_weights = identity.hash_weights
+
+    def note(model):
+        hashed.append(model)
+        return hash_weights(model)
+
+    for module in (identity, weights):
+        monkeypatch.setattr(module, "hash_weights", note)
+    encoder = Encoder.from_pretrained(small_model)
+    opened = Index.open(index.path, model=encoder)
+    opened.add(folder)
+    opened.search("cod")
+    assert not hashed
+    add_to_data(encoder.model)
+    other = Index.open(index.path.with_name("other"), model=encoder)
+    other.add(folder)
+    other.search("cod")
+    assert hashed == [encoder.model]  # once
 
 
 def test_a_model_keeps_its_identity_in_another_dtype_and_encoder(small_model, small_encoder):

@@ -130,6 +130,10 @@ def test_a_document_leads_from_a_hit_to_what_is_around_it(index, folder):
         ({"where": "date >= '2020'"}, {"whale.md"}),
         ({"where": "date < '2020' OR date IS NULL"}, {"fish.md", "salt.txt", "talk.vtt"}),
         ({"where": "array_has(authors, 'Bo Ek') AND CAST(size AS string) > '1'"}, {"whale.md"}),
+        ({"where": "array_to_string(section, '/') LIKE 'Foo%'"}, {"whale.md"}),
+        ({"where": "coalesce(date, '2021') = '2021' AND (size < 40)"}, {"salt.txt"}),
+        ({"where": "CAST(size AS decimal(9, 2)) < 40 AND title <> 'lpad('"}, {"salt.txt"}),
+        ({"where": "date_part('year', modified) > 2020"}, None),
         ({"path": "*.vtt"}, {"talk.vtt"}),
         ({"section": "co"}, {"fish.md"}),
         ({"where": "page IS NOT NULL"}, set()),
@@ -179,6 +183,25 @@ def test_conditions_that_make_no_sense_are_explained(index, folder):
         index.search("cod", where="title = = 'a'")
     with pytest.raises(ValueError, match=r"both documents .* give two conditions"):
         index.search("cod", where="title = 'a' OR speaker = 'Ada'")
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("array_length(array_repeat(text, 2000000000)) > 1", "calls 'array_repeat': use only"),
+        ("length(REPEAT (text, 9)) > 1", "calls 'REPEAT': use only"),
+        ("title = 'lpad(' || lpad(title, 9)", "calls 'lpad': use only"),
+        ("length(array_to_string(authors, array_to_string(authors, ','))) > 1", "within array_to"),
+        ("coalesce(coalesce(title, ''), '') = ''", r"has a parenthesis within coalesce\(…\): give"),
+    ],
+)
+def test_conditions_that_could_allocate_without_bound_are_refused(
+    index, folder, monkeypatch, condition, reason
+):
+    index.add(folder)
+    monkeypatch.setattr("foveate.index.conditions.read", None)  # where the process would end
+    with pytest.raises(ValueError, match=reason):
+        index.search("cod", where=condition)
 
 
 def test_summaries_take_sentences_about_the_query_from_the_best_documents(tmp_path, encoder):

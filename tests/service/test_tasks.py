@@ -213,6 +213,15 @@ def test_requests_that_make_no_sense(served):
         ("/search", {"query": "cod", "document": document_id, "path": "x"}, (422, "path")),
         ("/search", {"query": "cod", "where": "colour = 'red'"}, (422, "colour")),
         ("/search", {"query": "cod", "where": "length(repeat(title, 9)) > 1"}, (422, "repeat")),
+        ("/search", {"query": "cod", "where": "left(title, 9) = 'Cod'"}, (422, "left")),
+        (
+            "/ask",
+            {
+                "query": "cod",
+                "where": "'' = array_to_string(section, array_to_string(section, ''))",
+            },
+            (422, "array_to_string"),
+        ),
         ("/search", {"query": "cod", "where": "title ="}, (422, "title =")),
         ("/search", {"query": "cod", "where": "title = ?"}, (422, "placeholders")),
         (

@@ -193,9 +193,14 @@ def test_shards_of_an_older_foveate_are_joined(encoder, tmp_path, monkeypatch, s
         shards.append(Embeddings.load(path))
         assert shards[-1].shard is None
     spans = embed(documents, model=encoder).spans
-    assert Embeddings.join(shards).spans == spans
-    assert Embeddings.join(shards).shard is None
-    assert Embeddings.join([replace(shards[0], shard=(1, 3)), *shards[1:]]).spans == spans
+    for given in (shards, [replace(shards[0], shard=(1, 3)), *shards[1:]]):
+        with pytest.warns(UserWarning, match="do not say how many shards there are.*the last ones"):
+            joined = Embeddings.join(given)
+        assert joined.spans == spans
+        assert joined.shard is None
+    with pytest.warns(UserWarning, match="goes unnoticed if they are missing") as warned:
+        assert len(Embeddings.join(shards[:2])) == len(spans) - len(shards[2])
+    assert len(warned) == 1
     with pytest.raises(ValueError, match="same documents: give each shard once"):
         Embeddings.join([*shards, shards[-1]])
     with pytest.raises(ValueError, match=r"no shard holds document 0, and .* missing: give all"):

@@ -1,7 +1,7 @@
 """Conditions that the results of a search must satisfy."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from operator import index
 from os import PathLike, fspath, sep
@@ -25,10 +25,30 @@ _WORDS = frozenset(
     (
         *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "escape"),
         *("true", "false", "case", "when", "then", "else", "end", "cast"),
+        "decimal",  # in CAST(size AS decimal(10, 2))
     )
 )
 _TYPE = re.compile(r"\b(?:(?:date|timestamp|interval)(?=\s*'')|as\s+\w+)", re.IGNORECASE)
 """The names of types: `date '2020-01-31'`, `CAST(size AS string)`."""
+
+FUNCTIONS = (
+    *("array_has", "array_has_all", "array_has_any", "array_length", "array_position"),
+    *("array_to_string", "empty"),
+    *("btrim", "concat", "contains", "ends_with", "left", "length", "lower", "regexp_like"),
+    *("right", "split_part", "starts_with", "strpos", "upper"),
+    *("current_date", "date_part", "date_trunc", "now", "to_date", "to_timestamp"),
+    *("abs", "coalesce", "nullif", "round", "try_cast"),
+)
+"""Functions that a condition may call: those of lists, of texts, of times, and others.
+
+What they return is no larger than what they take. A function such as `array_repeat` returns as much
+as it is told to, and Lance ends the process if it cannot allocate that.
+"""
+
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_MULTIPLIES = re.compile(r"\b(array_to_string|coalesce)\s*\([^()]*\(", re.IGNORECASE)
+"""Calls within which each further call could multiply what is allocated: `array_to_string` repeats
+its separator, and Lance's plan has the first argument of `coalesce` twice."""
 
 _CONDITION_ERRORS = ("Execution error", "Invalid user input")
 """What Lance's message says if a condition cannot be evaluated for some values, or parsed."""
@@ -57,8 +77,8 @@ def allowed_sentences(
 
     Raises:
         TypeError: The number of the document is not an integer.
-        ValueError: A condition is not SQL, or names a column that does not exist; or there is no
-            document with this number.
+        ValueError: A condition is not SQL, names a column that does not exist, or calls a function
+            that is not allowed; or there is no document with this number.
     """
     conditions = [where] if isinstance(where, str) else list(where or ())
     if section is not None:
@@ -78,6 +98,7 @@ def allowed_sentences(
 
 def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
     """Return whether each sentence satisfies a condition, itself or its document."""
+    check_functions(condition)
     table = _table(condition)
     try:
         rows = read(
@@ -125,9 +146,33 @@ def without_texts(condition: str) -> str:
     return unquoted
 
 
+def check_functions(condition: str, allowed: Collection[str] = FUNCTIONS) -> None:
+    """Refuse a condition that could make Lance allocate without bound.
+
+    Args:
+        condition: The condition.
+        allowed: The functions that it may call.
+
+    Raises:
+        ValueError: It calls another function, or nests calls that multiply what is allocated; or
+            see `without_texts`.
+    """
+    unquoted = without_texts(condition)
+    for name in _CALL.findall(unquoted):
+        if name.lower() not in _WORDS and name.lower() not in allowed:
+            raise ValueError(
+                f"the condition {condition!r} calls {name!r}: use only {', '.join(allowed)}"
+            )
+    if found := _MULTIPLIES.search(unquoted):
+        raise ValueError(
+            f"the condition {condition!r} has a parenthesis within {found[1]}(…): give it only "
+            "columns and texts"
+        )
+
+
 def _table(condition: str) -> str:
     """Return the table that has the columns of a condition."""
-    unquoted = _TYPE.sub("", without_texts(condition))
+    unquoted = _TYPE.sub(",", without_texts(condition))
     names = [name for name in _NAME.findall(unquoted) if name.lower() not in _WORDS]
     known = [*DOCUMENT_COLUMNS, *SENTENCE_COLUMNS]
     for name in names:

@@ -5,9 +5,17 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from torch import nn
+
 from foveate.index.store import ModelRecord
 from foveate.inference import Encoder, default_model_path
-from foveate.inference.weights import FileStamp, hash_weights, loaded_weights, stamp_files
+from foveate.inference.weights import (
+    FileStamp,
+    checksum_weights,
+    hash_weights,
+    loaded_weights,
+    stamp_files,
+)
 
 IN_MEMORY = "a model in memory"
 """The name of a model that cannot be loaded by name: its weights are in no file."""
@@ -21,13 +29,7 @@ def identify(encoder: Encoder) -> ModelRecord:
     without loading the model. If they have changed since, were never saved, or their files have
     been replaced, it is a hash of the weights themselves.
     """
-    sha256 = hash_weights(encoder.model)
-    name: str | None = IN_MEMORY
-    loaded = loaded_weights(encoder.model)
-    if loaded is not None and loaded.sha256 == sha256:
-        of_files = _hash_files(loaded.files)
-        if of_files is not None:
-            name, sha256 = _public_name(loaded.name), of_files
+    name, sha256 = _checkpoint_of(encoder.model) or (IN_MEMORY, hash_weights(encoder.model))
     return ModelRecord(name, sha256, encoder.context, encoder.dimension)
 
 
@@ -49,6 +51,15 @@ def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord 
     if sha256 is None:
         return None
     return replace(recorded, name=_public_name(path), sha256=sha256)
+
+
+def _checkpoint_of(model: nn.Module) -> tuple[str | None, str] | None:
+    """Return the name and the hash of the checkpoint whose weights a model has; None of others."""
+    loaded = loaded_weights(model)
+    if loaded is None or loaded.checksum != checksum_weights(model):
+        return None
+    sha256 = _hash_files(loaded.files)
+    return None if sha256 is None else (_public_name(loaded.name), sha256)
 
 
 def _public_name(name: str) -> str | None:

@@ -219,7 +219,7 @@ class Index:
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
-        self._identified = None  # what is written stays, so that the weights are hashed again
+        self._identified = None  # what is written stays, so the weights themselves are checked
         job = Job(self._matching_encoder, self._identity(), on_error is None, options)
         with self._store.writing(job.model) as writer:
             builder = Builder(writer, job, cluster or Readers(), on_error, on_file)
@@ -287,8 +287,9 @@ class Index:
             by: What to find: sentences, sections or documents.
             top_k: Number of hits.
             where: A condition in SQL on columns of documents (`foveate.index.DOCUMENT_COLUMNS`) or
-                of sentences (`foveate.index.SENTENCE_COLUMNS`); or several, which all must hold.
-                Sections and documents are found if one of their sentences satisfies them.
+                of sentences (`foveate.index.SENTENCE_COLUMNS`); or several, which all must hold. It
+                may call the functions in `foveate.index.conditions.FUNCTIONS`. Sections and
+                documents are found if one of their sentences satisfies them.
             path: Only files at this path, in this folder, or that match this pattern.
             section: Only sections whose title contains this (ignoring case), and their subsections.
             document: Only the document with this number; several may have the same name.
@@ -508,7 +509,8 @@ class Index:
     def _matching_encoder(self) -> Encoder:
         """Return the encoder, checking before and after loading that it made the library."""
         recorded = self._store.read_state().model
-        check_model(self.path, recorded, self._identity())
+        if self._encoder is None:
+            check_model(self.path, recorded, self._identity())
         encoder = self.encoder
         check_model(self.path, recorded, self._identity())
         return encoder

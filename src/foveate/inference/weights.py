@@ -1,7 +1,15 @@
 """Where the weights of a model in memory are from, and whether they are still those.
 
-A model that was trained further after it was loaded still has the name of its checkpoint. So a hash
-of its weights is kept with it when it is loaded, by which any change is noticed, whatever made it.
+A model that was trained further after it was loaded still has the name of its checkpoint. So sums
+over the bits of its weights are kept with it when it is loaded. Any later change is noticed by
+them, whatever made it.
+
+They are computed when a model is loaded, although only libraries need them, because the weights are
+then known to be those of the files. To compare the two later, the model would have to be loaded a
+second time, as layers are renamed, converted, fused and packed. The sums take a tenth of the time
+of a hash. The counters by which autograd notices changes take no time, but writing to the `data` of
+a parameter does not change them: they are good enough from one search to the next, not for what is
+written to a library.
 """
 
 import hashlib
@@ -10,6 +18,7 @@ from pathlib import Path
 
 from torch import nn
 
+from foveate.inference.bits import sum_bits
 from foveate.inference.onednn import OneDNNLinear
 
 _SUFFIX = "*.safetensors"
@@ -26,24 +35,24 @@ class LoadedWeights:
     Attributes:
         name: The checkpoint's folder, or its name on the hub.
         files: The files that hold them; none if they are not on this machine.
-        sha256: What `hash_weights` returned.
+        checksum: What `checksum_weights` returned.
     """
 
     name: str
     files: tuple[FileStamp, ...]
-    sha256: str
+    checksum: str
 
 
 def note_loaded(model: nn.Module, name: str) -> None:
     """Keep with a model what its weights are, now that they have been loaded.
 
-    It is part of the model, so that copies have it, too, and encoders that share the model.
+    This is part of the model, so that copies of it have it, too, and encoders that share it.
 
     Args:
-        model: The model, on its device and in its dtypes, which change the hash.
+        model: The model, in its dtypes and with its layers packed, which change the checksum.
         name: The checkpoint's folder, or its name on the hub.
     """
-    vars(model)[_ATTRIBUTE] = LoadedWeights(name, stamp_files(name), hash_weights(model))
+    vars(model)[_ATTRIBUTE] = LoadedWeights(name, stamp_files(name), checksum_weights(model))
 
 
 def loaded_weights(model: nn.Module) -> LoadedWeights | None:
@@ -80,6 +89,33 @@ def _folder(name: str) -> Path | None:
     return Path(cached).parent if isinstance(cached, str) else None
 
 
+def checksum_weights(model: nn.Module) -> str:
+    """Return a checksum of the weights of a model as they are in memory, on any device."""
+    digest = hashlib.sha256()
+    packed = _packed_layers(model)
+    weights = [*model.state_dict().values(), *(one.bias for one in packed if one.bias is not None)]
+    for bits in [sum_bits(weight) for weight in weights]:  # all of which a GPU begins at once
+        digest.update(bits.cpu().numpy().tobytes())
+    for layer in packed:
+        digest.update(layer.weight_id.encode())
+    return digest.hexdigest()
+
+
+def stamp_weights(model: nn.Module) -> tuple[object, ...]:
+    """Return a value that changes when weights are changed or replaced, in a millisecond.
+
+    Writing to the `data` of a parameter does not change it: only `checksum_weights` notices that.
+    """
+    parameters = (
+        (one.data_ptr(), None if one.is_inference() else one._version) for one in model.parameters()
+    )
+    return *parameters, *(layer.weight_id for layer in _packed_layers(model))
+
+
+def _packed_layers(model: nn.Module) -> list[OneDNNLinear]:
+    return [module for module in model.modules() if isinstance(module, OneDNNLinear)]
+
+
 def hash_weights(model: nn.Module) -> str:
     """Hash the weights of a model as they are in memory, those packed for oneDNN included."""
     weights = dict(model.state_dict())
@@ -93,14 +129,3 @@ def hash_weights(model: nn.Module) -> str:
         digest.update(name.encode())
         digest.update(weight.float().cpu().contiguous().numpy())
     return digest.hexdigest()
-
-
-def stamp_weights(model: nn.Module) -> tuple[tuple[int, int | None], ...]:
-    """Return a value that changes when parameters are changed or replaced, in a millisecond.
-
-    It rests on the counters by which autograd notices changes, so writing to the `data` of a
-    parameter is not seen: only `hash_weights` sees that.
-    """
-    return tuple(
-        (one.data_ptr(), None if one.is_inference() else one._version) for one in model.parameters()
-    )

@@ -6,7 +6,8 @@ from pydantic import BaseModel, Field
 class Place(BaseModel):
     """A stretch of a document."""
 
-    document: str = Field(description="Name of the document, which other tools take.")
+    document: str = Field(description="Name of the document, which several may have.")
+    document_number: int = Field(description="Number of the document, which other tools take.")
     title: str = Field(description="The document's title; empty if it has none.")
     section_path: list[str] = Field(
         description="Titles of the sections around it, outermost first."
@@ -63,6 +64,7 @@ class OutlineResult(BaseModel):
     """How a document is built."""
 
     document: str
+    document_number: int
     title: str
     authors: list[str]
     date: str | None = Field(description="When it was published: YYYY, YYYY-MM or YYYY-MM-DD.")
@@ -74,7 +76,8 @@ class OutlineResult(BaseModel):
 class DocumentEntry(BaseModel):
     """A document of the library."""
 
-    document: str = Field(description="Its name, which other tools take.")
+    document: str = Field(description="Its name, which several documents may have.")
+    document_number: int = Field(description="Its number, which other tools take.")
     title: str
     language: str | None
     num_sections: int

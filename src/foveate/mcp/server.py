@@ -22,7 +22,8 @@ own sentences with their places, so quote them and name the document and the pag
 
 Begin with `search` or `ask`. `list_documents` shows what there is, `outline` how a document is
 built, `summarize` what a document or a section of it says, and `read` gives its own words. Where a
-tool takes a document, give the name that the others return."""
+tool takes a document, give the number that the others return, or the name if no other document has
+the same."""
 
 _EXPECTED = (ValueError, OSError, ImportError, MemoryError)
 """Exceptions whose message is a sentence for the assistant."""

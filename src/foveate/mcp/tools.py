@@ -40,11 +40,13 @@ MAX_READ = 200
 LISTED = 50
 _SHOWN_WORDS = 8  # of a section without a title
 
-Name: TypeAlias = Annotated[
-    str, Field(description="The document's name as other tools return it, or its title.")
+Named: TypeAlias = Annotated[
+    int | str,
+    Field(description="The document's number or name as other tools return it, or its title."),
 ]
-NameOrNone: TypeAlias = Annotated[
-    str | None, Field(description="Only this document: its name as other tools return it.")
+NamedOrNone: TypeAlias = Annotated[
+    int | str | None,
+    Field(description="Only this document: its number or name as other tools return it."),
 ]
 InSection: TypeAlias = Annotated[
     str | None, Field(description="Only sections whose title contains this, ignoring case.")
@@ -85,7 +87,7 @@ class Tools:
             Field(description='What to find: "sentence", "section" or "document".'),
         ] = "sentence",
         top_k: Annotated[int, Field(description=f"Number of results, 1 to {MAX_RESULTS}.")] = 5,
-        document: NameOrNone = None,
+        document: NamedOrNone = None,
         section: InSection = None,
         context: Annotated[
             int, Field(description=f"Sentences to show before and after, 0 to {MAX_CONTEXT}.")
@@ -110,7 +112,7 @@ class Tools:
         self,
         query: Annotated[str, Field(description="The question, as a whole sentence.")],
         top_k: Annotated[int, Field(description=f"Number of passages, 1 to {MAX_RESULTS}.")] = 3,
-        document: NameOrNone = None,
+        document: NamedOrNone = None,
         section: InSection = None,
     ) -> Annotated[CallToolResult, Results]:
         """Find the passages that answer a question best.
@@ -128,7 +130,7 @@ class Tools:
 
     def read(
         self,
-        document: Name,
+        document: Named,
         section: OnlySection = None,
         offset: Annotated[int, Field(description="Number of sentences to pass over.")] = 0,
         sentences: Annotated[
@@ -142,7 +144,7 @@ class Tools:
         """
         _check_range("sentences", sentences, 1, MAX_READ)
         with self._lock:
-            read = self._document(document)
+            number, read = self._document(document)
         part = read if section is None else _part(read, section)
         spans = part.spans()
         _check_range("offset", offset, 0, len(spans) - 1)
@@ -152,7 +154,7 @@ class Tools:
         separators = sentence_separators(part)
         parts: list[Place] = []
         for span, separator in zip(spans[offset:end], separators[offset:end], strict=True):
-            place = _place(span, read)
+            place = _place(span, read, number)
             last = parts[-1] if parts else None
             if last and _turn(last) == _turn(place):
                 last.text += separator + place.text
@@ -168,7 +170,7 @@ class Tools:
 
     def summarize(
         self,
-        document: Name,
+        document: Named,
         query: Annotated[
             str | None, Field(description="What the summary is to be about; by default all of it.")
         ] = None,
@@ -182,19 +184,19 @@ class Tools:
         """
         _check_range("sentences", sentences, 1, 100)
         with self._lock:
-            read = self._document(document)
+            number, read = self._document(document)
             part = read if section is None else _part(read, section)
             from foveate.tasks.summarize import summarize
 
             summary = summarize(part, query=query, sentences=sentences, model=self._index.encoder)
         spans = [sentence.span for sentence in summary.sentences]
-        places = [_place(span, read) for span in spans]
+        places = [_place(span, read, number) for span in spans]
         lines = [f"{one.text} [{_where(one)}]" for one in places]
         return _reply(SummaryResult(text=summary.text, sentences=places), lines)
 
     def outline(
         self,
-        document: Name,
+        document: Named,
         max_depth: Annotated[
             int | None,
             Field(description="Deepest level of sections to show, from 1; by default all."),
@@ -208,11 +210,12 @@ class Tools:
         if max_depth is not None and max_depth < 1:
             raise ValueError(f"max_depth must be at least 1, got {max_depth}")
         with self._lock:
-            read = self._document(document)
+            number, read = self._document(document)
         sentences = list(read.sentences())
         first = 0
         sections = []
-        about = (", ".join(read.authors), read.date, _sentences(len(sentences)))
+        authors = ", ".join(read.authors)
+        about = (f"document {number}", authors, read.date, _sentences(len(sentences)))
         lines = [f"{read.title or read.name} ({'; '.join(filter(None, about))})"]
         for (path, section), span in zip(read.walk(), read.section_spans(), strict=True):
             begins = sentences[first].text
@@ -233,6 +236,7 @@ class Tools:
             lines.append(f"{'  ' * len(path)}{title} [{span.place}; {size}]")
         outline = OutlineResult(
             document=read.name,
+            document_number=number,
             title=read.title,
             authors=list(read.authors),
             date=read.date,
@@ -265,9 +269,7 @@ class Tools:
             ]
         shown = found[offset : offset + LISTED]
         lines = [
-            f"{one.source} — {one.title} ({_sentences(one.num_sentences)})"
-            if one.title and one.title != one.source
-            else f"{one.source} ({_sentences(one.num_sentences)})"
+            f"{_titled(one)} (document {one.number}; {_sentences(one.num_sentences)})"
             for one in shown
         ]
         rest = len(found) - offset - len(shown)
@@ -276,6 +278,7 @@ class Tools:
         entries = [
             DocumentEntry(
                 document=one.source,
+                document_number=one.number,
                 title=one.title,
                 language=one.language,
                 num_sections=one.num_sections,
@@ -303,47 +306,63 @@ class Tools:
             document = self._index.document(hit.document_idx)
             [near] = contexts(document, [hit.quoted], num_sentences)
             context = "".join(one.separator + one.span.text for one in near).strip()
-            place = _place(replace(hit.span, text=hit.quoted.text), document)
+            place = _place(replace(hit.span, text=hit.quoted.text), document, hit.document_idx)
             result = Result(**place.model_dump(), score=round(hit.score, 4), context=context)
             results.append(result)
-            lines.append(f"{len(results)}. {_where(result)}\n{context}\n")
+            where = f"{_where(result)} · document {hit.document_idx}"
+            lines.append(f"{len(results)}. {where}\n{context}\n")
         return _reply(Results(results=results), lines)
 
-    def _number(self, name: str | None) -> int | None:
+    def _number(self, document: int | str | None) -> int | None:
         """Return the number of the document that is to be searched; None for all of them."""
-        return None if name is None else self._find(name).number
+        return None if document is None else self._find(document).number
 
-    def _document(self, name: str) -> Document:
-        return self._index.document(self._find(name).number)
+    def _document(self, document: int | str) -> tuple[int, Document]:
+        """Return the number of a document, and the document."""
+        number = self._find(document).number
+        return number, self._index.document(number)
 
-    def _find(self, name: str) -> "LibraryDocument":
-        """Find a document by its name, by its title, or by the end of its name.
+    def _find(self, document: int | str) -> "LibraryDocument":
+        """Find a document by its number, its name, its title, or the end of its name.
 
         Raises:
-            ValueError: There is none, or several.
+            ValueError: There is none, or several have this name.
         """
         documents = list(self._index.documents())
-        wanted = name.strip().casefold()
-        for matches in (
-            [one for one in documents if name == one.source],
-            [one for one in documents if wanted in (one.source.casefold(), one.title.casefold())],
-            [one for one in documents if one.source.casefold().endswith(f"/{wanted}")],
-        ):
-            if len(matches) == 1:
-                return matches[0]
-            if matches:
-                raise ValueError(
-                    f"several documents match {name!r}: give one of these names: "
-                    f"{_list(one.source for one in matches)}"
-                )
+        matches = _matching(document, documents)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise ValueError(
+                f"several documents match {document!r}: give the number of the one that you mean, "
+                f"{_list(f'{one.number} ({_titled(one)})' for one in matches)}"
+            )
         known = {
             name: one.source
             for one in reversed(documents)
             for name in (one.title, one.source.rpartition("/")[2], one.source)
         }
-        close = dict.fromkeys(known[one] for one in get_close_matches(name, known, n=3))
+        close = dict.fromkeys(known[one] for one in get_close_matches(str(document), known, n=3))
         advice = f"did you mean {_list(close)}?" if close else "list_documents shows what there is"
-        raise ValueError(f"the library has no document {name!r}: {advice}")
+        raise ValueError(f"the library has no document {document!r}: {advice}")
+
+
+def _matching(
+    document: int | str, documents: "Sequence[LibraryDocument]"
+) -> "Sequence[LibraryDocument]":
+    """Return the documents with a number; or with a name, a title or the end of a name."""
+    name = str(document)
+    wanted = name.strip().casefold()
+    numbered = [one for one in documents if str(one.number) == name]
+    if isinstance(document, int):
+        return numbered
+    matches = (
+        [one for one in documents if one.source == name],
+        [one for one in documents if wanted in (one.source.casefold(), one.title.casefold())],
+        [one for one in documents if one.source.casefold().endswith(f"/{wanted}")],
+        numbered,  # some assistants give numbers as strings
+    )
+    return next(filter(None, matches), [])
 
 
 def _part(document: Document, title: str) -> Document:
@@ -375,9 +394,16 @@ def _part(document: Document, title: str) -> Document:
     return replace(document, title=path[-1], sections=(part,), source=document.name or None)
 
 
-def _place(span: Span, document: Document) -> Place:
+def _titled(document: "LibraryDocument") -> str:
+    """Return the name of a document, with its title if that is another."""
+    has_title = document.title and document.title != document.source
+    return f"{document.source} — {document.title}" if has_title else document.source
+
+
+def _place(span: Span, document: Document, number: int) -> Place:
     return Place(
         document=span.document,
+        document_number=number,
         title=document.title,
         section_path=list(span.path),
         page=span.page,

@@ -1,6 +1,7 @@
 """Documents as a table of vectors: one for each document, section and sentence."""
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -69,8 +70,9 @@ class Embeddings:
     def join(cls, shares: Iterable[Self]) -> Self:
         """Join the shards of some documents, in any order, into what `embed` returns for all.
 
-        Shards that an older foveate saved do not say which they are. Of these, it is not noticed
-        if the last ones are missing.
+        Warns:
+            UserWarning: Some shards do not say how many there are, because an older foveate saved
+                them, so it goes unnoticed if the last ones are missing.
 
         Raises:
             ValueError: A shard is missing or given twice, or shards are not of the same number of
@@ -98,6 +100,13 @@ class Embeddings:
         order = sorted(range(len(spans)), key=lambda i: spans[i].document_idx)
         vectors = torch.cat([shard.vectors for shard in shards])
         are_all = all(shard.shard for shard in shards)
+        if not are_all:
+            warnings.warn(
+                "some of these shards do not say how many shards there are, because an older "
+                "foveate saved them: make sure that you give the last ones, too, since it goes "
+                "unnoticed if they are missing",
+                stacklevel=2,
+            )
         return cls([spans[i] for i in order], vectors[order], (1, 1) if are_all else None)
 
     def save(self, path: str | PathLike[str]) -> None:
