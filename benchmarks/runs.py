@@ -16,15 +16,18 @@ _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
 def save(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW, log: dict) -> None:
-    """Save the trainable parameters, Adam's state and the log."""
+    """Save the trainable parameters, Adam's state and the log, each file replaced at once."""
     tensors = {}
     for name, parameter in _trained(model).items():
         tensors[f"model.{name}"] = parameter.detach().contiguous()
         for key, value in optimizer.state[parameter].items():
             tensors[f"{key}.{name}"] = value.contiguous()
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "state.safetensors")
-    (folder / "log.json").write_text(json.dumps(log))
+    state_file, log_file = folder / "state.safetensors", folder / "log.json"
+    save_file(tensors, state_file.with_suffix(".tmp"))
+    log_file.with_suffix(".tmp").write_text(json.dumps(log))
+    for file in (state_file, log_file):
+        file.with_suffix(".tmp").replace(file)
 
 
 def resume(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, Any]:
