@@ -143,6 +143,18 @@ def test_paragraphs_of_an_unknown_kind_are_refused_when_a_document_is_made_or_re
         Document.from_dict(data)
 
 
+@pytest.mark.parametrize("speaker", [3, b"Ann", ["Ann"]])
+def test_speakers_are_strings_when_a_document_is_made_or_read(speaker):
+    said = Paragraph((Sentence("Cod swim.", 0, 9),), "Ann")
+    message = rf"has a paragraph with the speaker {re.escape(repr(speaker))} \('Cod swim\.'\): give"
+    with pytest.raises(DocumentError, match=f'^"Fish" {message}'):
+        Document("Fish", (Section("", (replace(said, speaker=speaker),)),), "Cod swim.")
+    data = Document("Fish", (Section("", (said,)),), "Cod swim.").to_dict()
+    data["sections"][0]["paragraphs"][0]["speaker"] = speaker
+    with pytest.raises(DocumentError, match=f'^"Fish" {message}'):
+        Document.from_dict(data)
+
+
 @pytest.mark.parametrize("format", ["text", "markdown", "rst", "html"])
 def test_without_headings_every_32_sentences_are_a_section(format):
     document = Document.from_text("Cats purr. Dogs bark.\n\n" * 40, format=format)
@@ -169,7 +181,11 @@ def test_characters_that_are_not_text_are_refused(text):
     packed = Document.from_text("abcdef").to_dict()
     with pytest.raises(DocumentError, match=message):
         Document.from_dict(packed | {"authors": [text]})
-    packed["sections"][0]["paragraphs"][0]["sentences"][0]["text"] = text
+    paragraph = packed["sections"][0]["paragraphs"][0]
+    paragraph["speaker"] = text
+    with pytest.raises(DocumentError, match=message):
+        Document.from_dict(packed)
+    paragraph |= {"speaker": None, "sentences": [paragraph["sentences"][0] | {"text": text}]}
     with pytest.raises(DocumentError, match=message):
         Document.from_text(json.dumps(packed), format="json")
 

@@ -28,7 +28,7 @@ from foveate.documents.structure import (
     Sentence,
     Span,
     check_depth,
-    check_kinds,
+    check_paragraphs,
     check_sentences,
     drop_empty,
     shift_sections,
@@ -66,8 +66,9 @@ class Document:
 
     Raises:
         DocumentError: The sections hold no sentence or invalid characters, or are nested too deep;
-            a paragraph is of an unknown kind; a sentence is empty, lies outside the text, overlaps
-            another or is out of order; or the title, the authors or the date have an invalid form.
+            a paragraph is of an unknown kind or its speaker is not a string; a sentence is empty,
+            lies outside the text, overlaps another or is out of order; or the title, the authors or
+            the date have an invalid form.
 
     Example:
         >>> from foveate import Document
@@ -122,9 +123,10 @@ class Document:
             object.__setattr__(self, "sections", drop_empty(self.sections))
         titles = (section.title for _, section in self.walk())
         sentences = (sentence.text for sentence in self.sentences())
-        for text in (self.title, *self.authors, *titles, *sentences):
+        check_paragraphs(self.paragraphs())
+        speakers = (one.speaker for one in self.paragraphs() if one.speaker)
+        for text in (self.title, *self.authors, *titles, *speakers, *sentences):
             check_characters(text)
-        check_kinds(self.paragraphs())
         check_sentences(self.sentences(), len(self.text))
 
     @classmethod

@@ -132,8 +132,7 @@ def _unpack_paragraph(item: Any) -> Paragraph:
     )
     if not sentences:
         raise DocumentError("has a paragraph without sentences: leave it out.")
-    speaker = _expect(str | None, item.get("speaker"))
-    return Paragraph(sentences, speaker, item.get("kind", "prose"))
+    return Paragraph(sentences, item.get("speaker"), item.get("kind", "prose"))
 
 
 def _expect(kind: Any, value: Any) -> Any:

@@ -162,8 +162,8 @@ def check_depth(title: str, depth: int) -> None:
         )
 
 
-def check_kinds(paragraphs: Iterable[Paragraph]) -> None:
-    """Reject paragraphs of a kind that does not exist.
+def check_paragraphs(paragraphs: Iterable[Paragraph]) -> None:
+    """Reject paragraphs of a kind that does not exist, or whose speaker is not a name.
 
     Args:
         paragraphs: Paragraphs that hold sentences.
@@ -172,10 +172,16 @@ def check_kinds(paragraphs: Iterable[Paragraph]) -> None:
         DocumentError: The first of them. The message lacks a subject.
     """
     for paragraph in paragraphs:
+        first = paragraph.sentences[0].text
         if paragraph.kind not in KINDS:
             raise DocumentError(
-                f"has a paragraph of kind {paragraph.kind!r:.40} "
-                f"({paragraph.sentences[0].text!r:.40}): use one of {', '.join(KINDS)}."
+                f"has a paragraph of kind {paragraph.kind!r:.40} ({first!r:.40}): "
+                f"use one of {', '.join(KINDS)}."
+            )
+        if not isinstance(paragraph.speaker, str | None):
+            raise DocumentError(
+                f"has a paragraph with the speaker {paragraph.speaker!r:.40} ({first!r:.40}): "
+                "give a string or None."
             )
 
 
