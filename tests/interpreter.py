@@ -1,5 +1,6 @@
 """Kernels in Triton's interpreter, which is chosen before triton is imported."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -29,7 +30,7 @@ def run_interpreted(tests: Iterable[Path]) -> None:
 
 
 def pytest_configure() -> None:
-    """Let the interpreter do once what it does again and again, as the plugin of those processes.
+    """Let the interpreter do once what it does again and again, as the plugin of that process.
 
     Most of its time goes into types and shapes rather than into arithmetic.
     """
@@ -52,7 +53,9 @@ def pytest_configure() -> None:
         sanitize_overflow=False
     )
     interpreter._get_np_dtype = _by_name(interpreter._get_np_dtype)
+    interpreter._patch_attr = _patch_attr
     _share_shapes(core)
+    _remember_operands(interpreter.TritonSemantic, core.tensor)
 
 
 def _by_name(function):
@@ -65,6 +68,19 @@ def _by_name(function):
         return known[dtype.name]
 
     return remembered
+
+
+def _patch_attr(owner, name, member, builder, scope) -> None:
+    """Give a function of Triton's language what it computes with."""
+    from triton.runtime.interpreter import interpreter_semantic
+
+    function = inspect.unwrap(member)
+
+    def interpreted(*args, **named):
+        named["_semantic"] = interpreter_semantic
+        return function(*args, **named)
+
+    scope.set_attr(owner, name, interpreted)
 
 
 def _share_shapes(core) -> None:
@@ -89,3 +105,51 @@ def _share_shapes(core) -> None:
             shapes[type.name] = self.shape, self.numel
 
     core.block_type.__init__, core.tensor.__init__ = block_type, tensor
+
+
+def _remember_operands(semantic, tensor) -> None:
+    """Find out once what becomes of two operands: of the same types, or of the same numbers.
+
+    Operands that must be brought to other types are looked at each time, as are those that do not
+    fit together.
+    """
+    check, broadcast = semantic.binary_op_type_checking_impl, semantic.broadcast_impl_value
+    constants, shapes = {}, {}
+
+    def name(operand):
+        return operand.type.name if isinstance(operand, tensor) else repr(operand)
+
+    def check_once(self, lhs, rhs, *options, **named):
+        key = name(lhs), name(rhs), options, *named.items()
+        if key in constants:
+            left, right = constants[key]
+            lhs, rhs = lhs if left is None else left, rhs if right is None else right
+            return broadcast_once(self, lhs, rhs)
+        operands = left, right = check(self, lhs, rhs, *options, **named)
+        number, other = not isinstance(lhs, tensor), not isinstance(rhs, tensor)
+        if (number or left.dtype == lhs.dtype) and (other or right.dtype == rhs.dtype):
+            constants[key] = left if number else None, right if other else None
+        return operands
+
+    def broadcast_once(self, lhs, rhs):
+        key = lhs.type.name, rhs.type.name
+        if key in shapes:
+            left, right = shapes[key]
+            lhs = lhs if left is None else spread(self, lhs, *left)
+            return lhs, rhs if right is None else spread(self, rhs, *right)
+        operands = left, right = broadcast(self, lhs, rhs)
+        shapes[key] = (
+            None if left is lhs else (left.type, left.handle.data.shape),
+            None if right is rhs else (right.type, right.handle.data.shape),
+        )
+        return operands
+
+    def spread(self, operand, type, shape):
+        if operand.type.is_block():
+            handle = self.builder.create_broadcast(operand.handle, shape)
+        else:
+            handle = self.builder.create_splat(type, operand.handle)
+        return tensor(handle, type)
+
+    semantic.binary_op_type_checking_impl = check_once
+    semantic.broadcast_impl_value = broadcast_once

@@ -1,9 +1,12 @@
 import os
+from multiprocessing import get_context
 
+import pytest
 import torch
 from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
 
+import forms
 from forms import EAGER, FORWARD, Encoder, Measurement, Worker
 
 
@@ -29,7 +32,8 @@ def takes_nothing(batch, length):
     return Toy(), {"unknown": torch.ones(1)}
 
 
-def test_what_goes_wrong_costs_one_measurement():
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_what_goes_wrong_costs_one_measurement(monkeypatch):
     worker = Worker("cpu")
     builders = {"ends": ends_its_process, "toy": toy, "fails": takes_nothing, "same": toy}
     found = {}
@@ -37,6 +41,8 @@ def test_what_goes_wrong_costs_one_measurement():
         for name, build in builders.items():
             encoder = Encoder(build, weights="toy")
             found[name] = worker.measure(Measurement(name, encoder, 6, 1, FORWARD, EAGER))
+            # The next process need not import torch.
+            monkeypatch.setattr(forms, "get_context", lambda method: get_context("fork"))
     finally:
         worker.stop()
     assert found["ends"]["failed"] == "the process ended, 3"

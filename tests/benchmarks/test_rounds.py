@@ -1,12 +1,20 @@
 """Trainings side by side, in rounds."""
 
 import json
+import multiprocessing
 import time
 from functools import partial
 
 import pytest
 
 from rounds import Plan, Trainings, train_in_rounds
+
+
+@pytest.fixture
+def forking(monkeypatch):
+    """Fork processes, which have imported torch then; one test spawns its own, as scripts do."""
+    context = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", {"spawn": context}.__getitem__)
 
 
 class Counting:
@@ -36,6 +44,8 @@ def test_rates_fall_to_zero():
     assert [plan.rate(step) for step in range(9)] == [1.0] * 7 + [0.5, 0.0]
 
 
+@pytest.mark.usefixtures("forking")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_all_take_as_many_steps_and_one_that_fails_is_left_out(tmp_path, capfd):
     make = partial(Counting, folder=tmp_path)
     trainings = Trainings(make, ["one", "failing", "two"], processes=2)
@@ -54,6 +64,8 @@ def test_all_take_as_many_steps_and_one_that_fails_is_left_out(tmp_path, capfd):
     resumed.close()
 
 
+@pytest.mark.usefixtures("forking")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_plan_is_made_when_the_rest_of_the_time_is_for_falling_rates(tmp_path):
     trainings = Trainings(partial(Counting, folder=tmp_path), ["one"], processes=1)
     file = tmp_path / "plan.json"

@@ -175,6 +175,7 @@ class TestNames:
                 st.lists(inner)
                 | st.dictionaries(st.sampled_from(["name", "given", "family", "literal"]), inner)
             ),
+            max_leaves=25,
         )
     )
     def test_any_value_gives_names_or_none(self, value):

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -113,6 +114,7 @@ COMPOSED = ("latex",)  # formats whose documents have a text of their own
 LETTERS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 
 
+@cache  # to make a strategy takes longer than to read what it draws
 def texts(format):
     pieces = st.one_of(
         st.sampled_from(MARKUP[format]),
@@ -174,6 +176,7 @@ def test_any_bytes_are_a_document_or_a_sentence_of_explanation(data, name):
         Document.from_bytes(data, format=name)
 
 
+@cache
 def bodies(format):
     """Markup in any nesting around words, mostly well-formed."""
     markup = [piece.replace("_", " ") for piece in PACKED[format][1].split(" ")]

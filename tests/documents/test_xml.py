@@ -1,5 +1,7 @@
 """JATS and TEI."""
 
+from functools import cache
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,6 +202,7 @@ NAMES = {
 }
 
 
+@cache  # to make a strategy takes longer than to read what it draws
 def trees(format):
     texts = st.sampled_from(["Cod. ", "one", " &amp; ", "\n", "Two: ", "3", "Eat it. Now"])
     names = st.sampled_from(NAMES[format].split())

@@ -39,14 +39,17 @@ SIZE = 300
 @pytest.fixture(scope="module")
 def cluster():
     """Two machines in one: each has room for one worker, and for nothing else."""
-    with warnings.catch_warnings(), on_ray._without_stderr():
-        warnings.simplefilter("ignore")  # of lancedb, which does not like to be forked
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        cluster.add_node(num_cpus=1)
-        ray.init(cluster.address, log_to_driver=False, logging_level="CRITICAL")
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")  # an actor of its own
+        with warnings.catch_warnings(), on_ray._without_stderr():
+            warnings.simplefilter("ignore")  # of lancedb, which does not like to be forked
+            head = {"num_cpus": 1, "include_log_monitor": False}
+            cluster = Cluster(initialize_head=True, head_node_args=head)
+            cluster.add_node(num_cpus=1, include_log_monitor=False)
+            ray.init(cluster.address, log_to_driver=False, logging_level="CRITICAL")
+        yield cluster
+        ray.shutdown()
+        cluster.shutdown()
 
 
 @pytest.fixture

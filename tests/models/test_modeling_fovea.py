@@ -289,7 +289,7 @@ def test_it_learns_with_trainer(config, tmp_path):
         model,
         TrainingArguments(
             str(tmp_path),
-            max_steps=60,
+            max_steps=40,
             learning_rate=1e-2,
             per_device_train_batch_size=4,
             gradient_accumulation_steps=2,

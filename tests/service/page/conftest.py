@@ -13,6 +13,7 @@ from tests.service.conftest import serving
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SERIOUS = ("serious", "critical")
+SIZE = {"width": 1280, "height": 800}
 PDF = ROOT / "examples" / "pep-0703.pdf"
 
 FISH = """# Fish of the Sea
@@ -77,17 +78,22 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+@pytest.fixture(scope="package")
+def window(browser: Any) -> Iterator[Any]:
+    """Open a window, which takes longer than most tests."""
+    context = browser.new_context(viewport=SIZE, permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    yield page
+    context.close()
+
+
 @pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
-    """Open a window.
+def page(window: Any, address: str) -> Iterator[Any]:
+    """Lend the window, and put it back as it was.
 
     At the end, the page must have printed nothing, and asked nobody but the service.
     """
-    context = browser.new_context(
-        viewport={"width": 1280, "height": 800}, permissions=["clipboard-read", "clipboard-write"]
-    )
-    page = context.new_page()
-    page.set_default_timeout(30_000)
     printed: list[str] = []
     elsewhere: list[str] = []
 
@@ -96,11 +102,23 @@ def page(browser: Any, address: str) -> Iterator[Any]:
             elsewhere.append(request.url)
 
     # Chromium itself prints a line for each answer that is an error.
-    page.on("console", lambda m: None if "Failed to load" in m.text else printed.append(m.text))
-    page.on("pageerror", lambda error: printed.append(str(error)))
-    page.on("request", note)
-    yield page
-    context.close()
+    listeners = {
+        "console": lambda m: None if "Failed to load" in m.text else printed.append(m.text),
+        "pageerror": lambda error: printed.append(str(error)),
+        "request": note,
+    }
+    for event, listener in listeners.items():
+        window.on(event, listener)
+    yield window
+    window.unroute_all()
+    window.goto(f"{address}favicon.svg")  # another site would need another process
+    window.evaluate("(localStorage.clear(), sessionStorage.clear())")
+    window.context.clear_cookies()
+    window.set_viewport_size(SIZE)
+    window.emulate_media(media="null", color_scheme="null")
+    window.mouse.move(0, 0)
+    for event, listener in listeners.items():
+        window.remove_listener(event, listener)
     assert printed == []
     assert elsewhere == []
 
@@ -128,6 +146,11 @@ def upload(page: Any, text: str, name: str = "upload.md") -> None:
     )
     page.locator("#reader").wait_for()
     page.locator("#text .sentence").first.wait_for()
+
+
+def without_summary(page: Any) -> None:
+    """Make up summaries: encoding a long document takes most of the time of its test."""
+    page.route("**/summarize", lambda route: route.fulfill(json={"text": "", "sentences": []}))
 
 
 def violations(page: Any) -> list[str]:

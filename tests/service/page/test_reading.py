@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.service.page.conftest import FISH, PDF, upload, violations
+from tests.service.page.conftest import FISH, PDF, upload, violations, without_summary
 
 LONG = "# Log\n\n" + "\n\n".join(
     f"## Day {day}\n\nThe ship sails on day {day}. The wind is fair. The crew mends a net."
@@ -105,6 +105,7 @@ def test_document_that_is_gone_is_explained(page, address):
 
 
 def test_click_leads_to_the_place_and_back(home):
+    without_summary(home)
     upload(home, LONG)
     text = home.locator("#text")
     text.evaluate("element => { element.scrollTop = 1500 }")
@@ -128,6 +129,7 @@ def test_click_leads_to_the_place_and_back(home):
 
 def test_the_address_names_the_place(home):
     """Also one that was scrolled to or chosen, so that it survives a reload and can be shared."""
+    without_summary(home)
     upload(home, LONG)
     text = home.locator("#text")
     text.evaluate("element => { element.scrollTop = 1500 }")
@@ -147,6 +149,7 @@ def test_the_address_names_the_place(home):
 
 
 def test_text_comes_when_the_connection_is_back(home):
+    without_summary(home)
     upload(home, "\n\n".join(f"The ship sails on day {day}." for day in range(2000)))
     home.route("**/sentences*", lambda route: route.abort())
     text = home.locator("#text")
@@ -159,6 +162,7 @@ def test_text_comes_when_the_connection_is_back(home):
 
 
 def test_only_what_is_near_is_built(home):
+    without_summary(home)
     upload(home, LONG)
     assert home.locator("#text .sentence").count() < 200
     home.locator("#text").press("End")
@@ -167,8 +171,7 @@ def test_only_what_is_near_is_built(home):
 
 
 def test_pages_of_a_pdf_have_boxes_over_their_sentences(home):
-    # Encoding the paper would take most of the time of all these tests.
-    home.route("**/summarize", lambda route: route.fulfill(json={"text": "", "sentences": []}))
+    without_summary(home)
     home.set_input_files("#file", PDF)
     first = home.locator("[data-page='1']")
     home.wait_for_function(

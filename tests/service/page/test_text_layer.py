@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.service.page.conftest import PDF, violations
+from tests.service.page.conftest import PDF, violations, without_summary
 
 FIND = "words => (getSelection().removeAllRanges(), find(words))"
 COPIED = "navigator.clipboard.readText()"
@@ -20,8 +20,7 @@ def upload(address, data):
 
 
 def open_without_summary(page, address):
-    """Open a document, without encoding it, which would take most of the time of these tests."""
-    page.route("**/summarize", lambda route: route.fulfill(json={"text": "", "sentences": []}))
+    without_summary(page)
     page.goto(address)
 
 
