@@ -141,7 +141,7 @@ def test_every_element_is_written(monkeypatch, parents):
         return x.fill_(torch.nan) if x.is_floating_point() else x.fill_(-7)
 
     monkeypatch.setattr(torch, "empty", poisoned)
-    check(parents, torch.float32, heads=1)
+    check(parents, torch.float32)
 
 
 def test_slices_of_a_fused_projection_and_nodes_in_any_order():
