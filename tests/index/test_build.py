@@ -320,26 +320,27 @@ def test_a_model_that_changed_before_its_first_use_is_another_one(
         Index.open(index.path, model=encoder).search("cod")
 
 
-@pytest.mark.parametrize("change", [add_to_weight, replace_weight, replace_packed_weight])
-def test_a_model_that_changes_between_searches_is_noticed(index, folder, small_encoder, change):
+@pytest.fixture
+def searched(index, folder, small_encoder):
+    """A library that has been searched with an encoder of its own."""
     index.add(folder)
-    encoder = copy.deepcopy(small_encoder)
-    opened = Index.open(index.path, model=encoder)
+    opened = Index.open(index.path, model=copy.deepcopy(small_encoder))
     opened.search("cod")
-    change(encoder.model)
+    return opened
+
+
+@pytest.mark.parametrize("change", [add_to_weight, replace_weight, replace_packed_weight])
+def test_a_model_that_changes_between_searches_is_noticed(searched, change):
+    change(searched.encoder.model)
     with pytest.raises(LibraryError, match="a model in memory"):
-        opened.search("cod")
+        searched.search("cod")
 
 
 @each_change
-def test_a_model_that_changed_after_a_search_adds_nothing(index, folder, small_encoder, change):
-    index.add(folder)
-    encoder = copy.deepcopy(small_encoder)
-    opened = Index.open(index.path, model=encoder)
-    opened.search("cod")
-    change(encoder.model)
+def test_a_model_that_changed_after_a_search_adds_nothing(searched, folder, change):
+    change(searched.encoder.model)
     with pytest.raises(LibraryError, match="a model in memory"):
-        opened.add(folder)
+        searched.add(folder)
 
 
 def test_weights_are_hashed_only_for_a_library_of_a_model_in_memory(

@@ -42,7 +42,7 @@ FUNCTIONS = (
 """Functions that a condition may call: those of lists, of texts, of times, and others.
 
 What they return is no larger than what they take. A function such as `array_repeat` returns as much
-as it is told to, and Lance ends the process if it cannot allocate that.
+as its arguments ask for, and the process ends if Lance cannot allocate that much.
 """
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")

@@ -16,13 +16,18 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from foveate.inference.bits import sum_bits
 from foveate.inference.onednn import OneDNNLinear
 
 _SUFFIX = "*.safetensors"
 _ATTRIBUTE = "_foveate_loaded_weights"
+
+_COLUMNS = 1021
+"""A prime, so that the rows of a matrix hardly ever line up: sums change if two swap places."""
+
+_WORD = 8
 
 FileStamp = tuple[str, int, int]
 """The path of a file, its size, and when it was last changed, in nanoseconds."""
@@ -99,6 +104,30 @@ def checksum_weights(model: nn.Module) -> str:
     for layer in packed:
         digest.update(layer.weight_id.encode())
     return digest.hexdigest()
+
+
+def sum_bits(tensor: Tensor) -> Tensor:
+    """Sum the bits of a tensor by columns, on its device.
+
+    The tensor is laid out in rows of 1,021 words of 64 bits. The sums of the columns wrap around.
+    What does not fill a row is kept as it is, so small tensors are compared bit by bit. A change is
+    missed only if it spares this rest and cancels out in every column: no training step does that.
+
+    Returns:
+        `(bytes,)` uint8: the sums, if there is a whole row, and the rest.
+    """
+    flat = tensor.detach().reshape(-1)
+    per_word = _WORD // flat.itemsize
+    if flat.storage_offset() % per_word:  # words must be aligned
+        flat = flat.clone()
+    num_in_rows = len(flat) // (_COLUMNS * per_word) * _COLUMNS * per_word
+    rows, rest = flat[:num_in_rows], flat[num_in_rows:].view(torch.uint8)
+    if not len(rows):
+        return rest
+    words = rows.view(torch.int64).view(-1, _COLUMNS)
+    # torch would use several threads, which wait for each other if other programs need the cores.
+    sums = torch.from_numpy(words.numpy().sum(0)) if words.is_cpu else words.sum(0)
+    return torch.cat([sums.view(torch.uint8), rest])
 
 
 def stamp_weights(model: nn.Module) -> tuple[object, ...]:

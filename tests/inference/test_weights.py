@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from foveate.inference.bits import sum_bits
+from foveate.inference.weights import sum_bits
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
 
