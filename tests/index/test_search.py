@@ -193,15 +193,30 @@ def test_conditions_that_make_no_sense_are_explained(index, folder):
         ("title = 'lpad(' || lpad(title, 9)", "calls 'lpad': use only"),
         ("length(array_to_string(authors, array_to_string(authors, ','))) > 1", "within array_to"),
         ("coalesce(coalesce(title, ''), '') = ''", r"has a parenthesis within coalesce\(…\): give"),
+        ("cast(" * 21 + "size" + " as bigint)" * 21 + " > 1", "has 21 parentheses within each"),
+        ("size > 1" + " IS TRUE" * 49, "has 101 words and operators in a row: use at most 100, or"),
+        ("title" + " || 'a'" * 50 + " = 'a'", "has 103 words and operators in a row"),
     ],
 )
-def test_conditions_that_could_allocate_without_bound_are_refused(
+def test_conditions_that_could_take_all_time_or_memory_are_refused(
     index, folder, monkeypatch, condition, reason
 ):
     index.add(folder)
     monkeypatch.setattr("foveate.index.conditions.read", None)  # where the process would end
     with pytest.raises(ValueError, match=reason):
         index.search("cod", where=condition)
+
+
+def test_conditions_may_be_long(index, folder):
+    index.add(folder)
+    every = {hit.span for hit in index.search("cod", top_k=99)}
+    for where in (
+        " OR ".join(["size < 0"] * 2000 + ["size > 0"]),
+        f"size NOT IN ({', '.join(map(str, range(-2000, 0)))})",
+        "size > 0" + " IS TRUE" * 48,
+        "cast(" * 20 + "size" + " as bigint)" * 20 + " > 0",
+    ):
+        assert {hit.span for hit in index.search("cod", top_k=99, where=where)} == every
 
 
 def test_summaries_take_sentences_about_the_query_from_the_best_documents(tmp_path, encoder):

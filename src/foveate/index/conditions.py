@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from operator import index
 from os import PathLike, fspath, sep
 from pathlib import Path
@@ -44,6 +45,16 @@ FUNCTIONS = (
 What they return is no larger than what they take. A function such as `array_repeat` returns as much
 as its arguments ask for, and the process ends if Lance cannot allocate that much.
 """
+
+_MAX_DEPTH, _MAX_TERMS = 20, 100
+"""Parentheses within parentheses, and words and operators between two of AND, OR and a comma.
+
+Lance takes minutes and more to parse 60 casts within each other, and ends the process at 400 operators in a row.
+Conditions joined with AND or OR, and lists of values, may be as long as a query needs them.
+"""
+
+_JOINT = re.compile(r"\b(?:and|or)\b|,", re.IGNORECASE)
+_TERM = re.compile(r"\w+|[^\w\s()]+")
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _MULTIPLIES = re.compile(r"\b(array_to_string|coalesce)\s*\([^()]*\(", re.IGNORECASE)
@@ -98,7 +109,7 @@ def allowed_sentences(
 
 def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
     """Return whether each sentence satisfies a condition, itself or its document."""
-    check_functions(condition)
+    check_condition(condition)
     table = _table(condition)
     try:
         rows = read(
@@ -146,27 +157,38 @@ def without_texts(condition: str) -> str:
     return unquoted
 
 
-def check_functions(condition: str, allowed: Collection[str] = FUNCTIONS) -> None:
-    """Refuse a condition that could make Lance allocate without bound.
+def check_condition(condition: str, functions: Collection[str] = FUNCTIONS) -> None:
+    """Refuse a condition that Lance could not evaluate with the time and memory of any machine.
 
     Args:
         condition: The condition.
-        allowed: The functions that it may call.
+        functions: The functions that it may call.
 
     Raises:
-        ValueError: It calls another function, or nests calls that multiply what is allocated; or
-            see `without_texts`.
+        ValueError: It calls another function, nests calls that multiply what is allocated, or is
+            nested too deeply; or see `without_texts`.
     """
     unquoted = without_texts(condition)
     for name in _CALL.findall(unquoted):
-        if name.lower() not in _WORDS and name.lower() not in allowed:
+        if name.lower() not in _WORDS and name.lower() not in functions:
             raise ValueError(
-                f"the condition {condition!r} calls {name!r}: use only {', '.join(allowed)}"
+                f"the condition {condition!r} calls {name!r}: use only {', '.join(functions)}"
             )
     if found := _MULTIPLIES.search(unquoted):
         raise ValueError(
             f"the condition {condition!r} has a parenthesis within {found[1]}(…): give it only "
             "columns and texts"
+        )
+    depth = max(accumulate((c == "(") - (c == ")") for c in unquoted), default=0)
+    if depth > _MAX_DEPTH:
+        raise ValueError(
+            f"a condition has {depth} parentheses within each other: use at most {_MAX_DEPTH}"
+        )
+    terms = max(len(_TERM.findall(part)) for part in _JOINT.split(unquoted))
+    if terms > _MAX_TERMS:
+        raise ValueError(
+            f"a condition has {terms} words and operators in a row: use at most {_MAX_TERMS}, or "
+            "join several conditions with AND or OR"
         )
 
 

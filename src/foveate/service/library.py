@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from foveate.index import Index, LibraryDocument, LibraryError
-from foveate.index.conditions import check_functions
+from foveate.index.conditions import check_condition
 from foveate.index.store import State
 from foveate.service.errors import Refusal
 from foveate.service.view import DocumentView, library_number
@@ -110,7 +110,7 @@ class Library:
     ) -> list[Hit]:
         """Search the library; see `Index.search`."""
         for condition in where:
-            check_functions(condition, _FUNCTIONS)
+            check_condition(condition, _FUNCTIONS)
         with _readable():
             return self.index.search(
                 query,
@@ -133,7 +133,7 @@ class Library:
     ) -> Answer:
         """Ask the library; see `Index.ask`."""
         for condition in where:
-            check_functions(condition, _FUNCTIONS)
+            check_condition(condition, _FUNCTIONS)
         with _readable():
             return self.index.ask(
                 query, top_k=top_k, where=where, path=path, section=section, document=document
