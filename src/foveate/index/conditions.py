@@ -49,8 +49,8 @@ as its arguments ask for, and the process ends if Lance cannot allocate that muc
 _MAX_DEPTH, _MAX_TERMS = 20, 100
 """Parentheses within parentheses, and words and operators between two of AND, OR and a comma.
 
-Lance takes minutes and more to parse 60 casts within each other, and ends the process at 400 operators in a row.
-Conditions joined with AND or OR, and lists of values, may be as long as a query needs them.
+Lance takes minutes to parse 60 casts within each other, and ends the process at 400 operators in a
+row. Conditions joined with AND or OR, and lists of values, may be as long as a query needs them.
 """
 
 _JOINT = re.compile(r"\b(?:and|or)\b|,", re.IGNORECASE)
