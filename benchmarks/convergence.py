@@ -24,7 +24,8 @@ own kernels, which Longformer and dense attention share, are what they are.
 
 Each model trains with several learning rates for the same minutes on a GPU of its own, and with the
 best of them with further seeds; pseudo-sections have the best rate of true sections. With
---rates-of, the best rates come from earlier files, and all seeds run with them. The loss is
+--rates-of, the best rates come from earlier files, and all seeds run with them. A GPU that is named
+several times runs as many models at once. The loss is
 measured on held-out pieces. Seconds are those of the training steps alone, without the first ones.
 A run that is interrupted continues when the command is repeated, and is named in the results.
 Losses are compared where all runs have arrived.
@@ -46,6 +47,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.stats import ttest_rel
 from torch import Tensor, nn
 
 import report
@@ -59,6 +61,7 @@ RESULTS = report.RESULTS / "convergence.json"
 SEEDS = report.RESULTS / "convergence-seeds.json"
 LONG = report.RESULTS / "convergence-long.json"
 HAT = report.RESULTS / "convergence-hat.json"
+LONG_SEEDS = report.RESULTS / "convergence-long-seeds.json"
 IMAGE = report.ROOT / "docs" / "images" / "convergence.png"
 PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
@@ -94,7 +97,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="seeds with the best learning rate")
     parser.add_argument("--minutes", type=float, default=10, help="of training, for each run")
     parser.add_argument(
-        "--gpus", type=int, nargs="+", default=[0], help="one run at a time on each"
+        "--gpus", type=int, nargs="+", default=[0], help="one run at a time for each number"
     )
     parser.add_argument("--every", type=int, default=200, help="steps between points of the curve")
     parser.add_argument("--length", type=int, default=4096, help="tokens per piece")
@@ -109,13 +112,15 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.plot or options.docs:
-        long, hat, rates, seeds = (
-            report.load(file)["runs"] for file in (LONG, HAT, RESULTS, SEEDS)
+        long, hat, long_seeds, rates, seeds = (
+            report.load(file)["runs"] for file in (LONG, HAT, LONG_SEEDS, RESULTS, SEEDS)
         )
         if options.docs:
             tables = {
                 "long": run_table(by_rate(long)),
                 "hat": run_table(by_rate([*long, *hat])),
+                "long seeds": seed_table(by_rate(long_seeds)),
+                "sections": section_table(long_seeds),
                 "rates": run_table(by_rate(rates)),
                 "seeds": run_table(seeds),
             }
@@ -318,7 +323,7 @@ def gather(jobs: Sequence[Job], best: dict[str, float], options: argparse.Namesp
     report.save(options.results, results, missing=missing)
     if any(run["curve"] for run in found):
         print(f"\n{run_table(found)}")
-        print(f"\n{seed_table(results)}")
+        print(f"\n{seed_table(found)}")
 
 
 def run_table(of: list[dict[str, Any]]) -> str:
@@ -343,39 +348,48 @@ def run_table(of: list[dict[str, Any]]) -> str:
     return report.table(header, rows)
 
 
-def seed_table(results: dict[str, Any]) -> str:
-    """Return means over seeds of models that finished with every seed, with their best rates."""
-    seeds, best = results["recipe"]["seeds"], results["best rates"]
-    groups = {}
-    for name, rate in best.items():
-        group = [run for run in results["runs"] if (run["model"], run["rate"]) == (name, rate)]
-        if len(group) == seeds and all(run.get("finished") for run in group):
-            groups[name] = group
-    if not groups:
-        return ""
-    steps, seconds = arrived([run for group in groups.values() for run in group])
+def seed_table(of: list[dict[str, Any]]) -> str:
+    """Return means over the seeds of a model, as far as all of them have arrived."""
+    groups: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for run in of:
+        if run["curve"]:
+            groups.setdefault((run["model"], run["rate"]), []).append(run)
+    ends = {of_model: arrived(group)[0] for of_model, group in groups.items()}
+    steps = sorted(set(ends.values()))
     rows = [
         [
             name,
-            f"{group[0]['rate']:g}",
-            report.mean_and_deviation([loss_at(run, "step", steps) for run in group], digits=3),
-            report.mean_and_deviation(
-                [loss_at(run, "seconds", seconds) for run in group], digits=3
+            f"{rate:g}",
+            len(group),
+            *(
+                report.mean_and_deviation([loss_at(run, "step", step) for run in group], digits=3)
+                if step <= ends[name, rate]
+                else "–"
+                for step in steps
             ),
-            report.mean_and_deviation([1e3 * run["seconds"] / run["step"] for run in group]),
-            f"{group[0]['parameters'] / 1e6:.1f} M",
         ]
-        for name, group in groups.items()
+        for (name, rate), group in groups.items()
     ]
-    header = [
-        "",
-        "learning rate",
-        f"{steps:,} steps",
-        f"{seconds:.0f} s",
-        "ms a step",
-        "parameters",
-    ]
-    return report.table(header, rows)
+    return report.table(
+        ["", "learning rate", "seeds", *(f"{step:,} steps" for step in steps)], rows
+    )
+
+
+def section_table(of: list[dict[str, Any]]) -> str:
+    """Return by how much true sections are worse than made-up ones, seed by seed."""
+    true, made_up = (
+        sorted((run for run in of if run["model"] == name), key=lambda run: run["seed"])
+        for name in ("true sections, rotary", "pseudo-sections, rotary")
+    )
+    end, _ = arrived([*true, *made_up])
+    rows = []
+    for step in range(3000, end + 1, 2000):
+        losses = [[loss_at(run, "step", step) for run in runs_of] for runs_of in (true, made_up)]
+        gaps = [a - b for a, b in zip(*losses, strict=True)]
+        p = ttest_rel(*losses).pvalue
+        cells = (*(f"{round(gap, 3) + 0:.3f}" for gap in gaps), report.mean_and_deviation(gaps, digits=3))
+        rows.append([f"{step:,}", *cells, f"{p:.2f}"])
+    return report.table(["steps", *(f"seed {run['seed']}" for run in true), "mean", "p"], rows)
 
 
 def arrived(measured: list[dict[str, Any]]) -> tuple[int, float]:
