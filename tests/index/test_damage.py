@@ -293,10 +293,10 @@ def test_a_panic_of_lance_is_no_damage_of_whole_files(library, name, monkeypatch
 
 def test_a_condition_at_which_lance_fails_is_to_blame(library, monkeypatch, capfd):
     monkeypatch.setattr(conditions, "check_condition", lambda condition: None)
-    for condition in ("lpad(text, 2000000000) = 'cod'", "length(repeat(text, 99999999)) > 5"):
-        with pytest.raises(ValueError, match=r"cannot be evaluated \(Lance failed\): ") as caught:
-            library.search("Who eats?", where=condition)
-        assert not isinstance(caught.value, LibraryError)
+    condition = "length(repeat(text, 99999999)) > 5"
+    with pytest.raises(ValueError, match=r"cannot be evaluated \(Lance failed\): ") as caught:
+        library.search("Who eats?", where=condition)
+    assert not isinstance(caught.value, LibraryError)
     capfd.readouterr()  # Lance prints where it failed
     change(needed(library, "sentences.lance/data"))
     with pytest.raises(LibraryError, match="is not as it was written"):
