@@ -387,7 +387,10 @@ def section_table(of: list[dict[str, Any]]) -> str:
         losses = [[loss_at(run, "step", step) for run in runs_of] for runs_of in (true, made_up)]
         gaps = [a - b for a, b in zip(*losses, strict=True)]
         p = ttest_rel(*losses).pvalue
-        cells = (*(f"{round(gap, 3) + 0:.3f}" for gap in gaps), report.mean_and_deviation(gaps, digits=3))
+        cells = (
+            *(f"{round(gap, 3) + 0:.3f}" for gap in gaps),
+            report.mean_and_deviation(gaps, digits=3),
+        )
         rows.append([f"{step:,}", *cells, f"{p:.2f}"])
     return report.table(["steps", *(f"seed {run['seed']}" for run in true), "mean", "p"], rows)
 

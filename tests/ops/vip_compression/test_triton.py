@@ -163,29 +163,49 @@ def test_scores_in_half_precision(dtype):
     assert relative_error(backend_scores[1], backend_scores[0]) < TOLERANCE[torch.float32]
 
 
-def test_a_layer_that_scores_what_it_sees():
-    """All steps together, as models take them, in slots too."""
+def scored_layer(backend, hidden_states, layout, real=slice(None)):
+    """All steps together, as models take them: the outputs of real tokens, and all gradients."""
+    x = hidden_states.clone().requires_grad_()
+    q, k, _, table = weights(0, torch.float32)
+    vips, tokens = layout.separate(x)
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts, backend=backend)
+    score = partial(scores, backend, vips, layout, q, k, table)
+    seen = compress(vips, tree, layout, score, backend=backend)
+    vips, tree = update(seen, torch.tanh(seen.hidden_states @ q))
+    out = layout.combine(vips, tree.to_tokens(backend=backend))[real]
+    weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    d_x, *others = torch.autograd.grad((out * weight).sum(), (x, q, k, table))
+    return out, d_x[real], *others
+
+
+@pytest.mark.parametrize("slots", [None, 12])
+def test_a_layer_that_scores_what_it_sees(slots):
     hidden_states, vip, lengths = batch([(3, 90)], 0)
-    for slots in (None, 12):
-        layout, results = CompressionLayout.from_mask(vip, lengths, [(8, 3)], slots), []
-        for backend in ("eager", "triton"):
-            x = hidden_states.clone().requires_grad_()
-            q, k, _, table = weights(0, torch.float32)
-            vips, tokens = layout.separate(x)
-            tree = SegmentTree.from_tokens(tokens, layout.token_counts, backend=backend)
-            score = partial(scores, backend, vips, layout, q, k, table)
-            seen = compress(vips, tree, layout, score, backend=backend)
-            vips, tree = update(seen, torch.tanh(seen.hidden_states @ q))
-            out = layout.combine(vips, tree.to_tokens(backend=backend))
-            weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(0)).to(DEVICE)
-            wanted = (x, q, k, table)
-            results.append((out, *torch.autograd.grad((out * weight).sum(), wanted)))
-        for expected, actual in zip(*results, strict=True):
-            assert relative_error(actual, expected) < 1e-4
+    layout = CompressionLayout.from_mask(vip, lengths, [(8, 3)], slots)
+    results = [scored_layer(backend, hidden_states, layout) for backend in ("eager", "triton")]
+    for expected, actual in zip(*results, strict=True):
+        assert relative_error(actual, expected) < 1e-4
+
+
+def test_segments_without_tokens_change_nothing():
+    """Among so many candidates that a program sees none that is real."""
+    hidden_states, vip, lengths = batch([(3, 40)], 0)
+    size, budgets = 264, [(2, 3)]
+    rows = torch.full((size, WIDTH), torch.nan, device=DEVICE)
+    rows[: lengths[0]] = hidden_states
+    is_real = torch.arange(size, device=DEVICE) < lengths[0]
+    marks = torch.zeros_like(is_real)
+    marks[: lengths[0]] = vip
+    padded = CompressionLayout.from_mask(marks, [size], budgets, vip_counts=(3,), is_real=is_real)
+    alone = CompressionLayout.from_mask(vip, lengths, budgets)
+    wanted = scored_layer("eager", hidden_states, alone)
+    for expected, actual in zip(wanted, scored_layer("triton", rows, padded, is_real), strict=True):
+        assert (actual - expected).norm() < 1e-4 * expected.norm().clamp(min=0.1)
 
 
 def test_a_captured_encoder_waits_for_nothing(monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
+    monkeypatch.setattr("foveate.ops._triton.math._SMALLEST_BUCKET", 32)  # for the interpreter
     graphs = replace_graphs(monkeypatch)
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 16, "d_ff": 24, "num_heads": 2}
@@ -207,5 +227,5 @@ def test_a_captured_encoder_waits_for_nothing(monkeypatch):
             ids = torch.arange(74, device=DEVICE).view(2, 37) * (7 + seed) % 50
             inputs = {"input_ids": ids, "attention_mask": mask, "vip_mask": vip_mask}
             expected, actual = (one(**inputs).last_hidden_state for one in (model, captured))
-            assert torch.equal(actual, expected)
+            assert relative_error(actual, expected) < TOLERANCE[torch.float32]
     assert len(graphs) == 1

@@ -13,6 +13,8 @@ from foveate.ops.vip_compression import (
     CompressionLayout,
     SegmentTree,
     compress,
+    compression,
+    count_vips,
     update,
     vip_scores,
 )
@@ -152,6 +154,40 @@ def test_layers_equal_the_reference(sizes, budgets, seed):
         out, _ = run(layers, hidden_states, CompressionLayout.from_mask(vip, lengths, budgets))
         wanted = expected(layers, hidden_states, vip, lengths, budgets)
     assert relative_error(out, wanted) < TOLERANCE[torch.float64]
+
+
+@given(sequences, budgets, st.sampled_from([None, 1, 4]), st.integers(0, 30), seeds)
+@settings(max_examples=40, deadline=None)
+def test_padding_at_the_end_of_sequences_changes_nothing(sizes, budgets, slots, extra, seed):
+    hidden_states, vip, lengths = batch(sizes, seed)
+    counts = count_vips(vip, lengths, slots)
+    # A number of slots leaves some free only in sequences that have no other tokens.
+    vip_slots = max(counts) + (extra % 3 if slots is None else 0)
+    size = max(n + vip_slots - count for n, count in zip(lengths, counts, strict=True)) + extra
+    place = torch.arange(size)
+    is_real = (place < torch.tensor(lengths)[:, None]).flatten()
+    ends = torch.tensor(lengths) + vip_slots - torch.tensor(counts)
+    marks = (place < ends[:, None]).flatten() & ~is_real
+    rows = torch.full((len(is_real), WIDTH), torch.nan, dtype=torch.float64)
+    rows[is_real], rows[marks] = hidden_states, 0
+    marks[is_real] = vip
+    row_lengths, row_counts = ([n] * len(lengths) for n in (size, vip_slots))
+    layouts = (
+        CompressionLayout.from_mask(vip, lengths, budgets, slots, vip_counts=counts),
+        CompressionLayout.from_mask(
+            marks, row_lengths, budgets, slots, vip_counts=row_counts, is_real=is_real
+        ),
+    )
+    layers, found = [Toy(0), Toy(1)], []
+    weights = [x for toy in layers for x in (toy.q, toy.k, toy.v, toy.table)]
+    for x, layout, real in zip((hidden_states, rows), layouts, (slice(None), is_real), strict=True):
+        x = x.clone().requires_grad_()
+        out = run(layers, x, layout)[0]
+        assert out.isfinite().all()
+        gradients = torch.autograd.grad(out[real].sin().sum(), [x, *weights])
+        found.append([out[real], gradients[0][real], *gradients[1:]])
+    for a, b in zip(*found, strict=True):
+        assert torch.allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
 @given(sequences, budgets, seeds)
@@ -327,6 +363,16 @@ def test_some_sequences_are_explored():
     )
     share = (seen.splits[0].chosen % 10 != 0).double().mean()
     assert 0.04 < share < 0.16
+
+
+def test_segments_without_tokens_are_not_explored(monkeypatch):
+    monkeypatch.setattr(compression, "EXPLORATION_RATE", 1.0)
+    is_real = torch.arange(400) < 41
+    layout = CompressionLayout.from_mask(None, [400], [(4, 10)], is_real=is_real)
+    vips, tokens = layout.separate(torch.randn(400, WIDTH))
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
+    seen = compress(vips, tree, layout, lambda c: torch.zeros(100), explore=True)
+    assert seen.splits[0].chosen.tolist() == list(range(10))
 
 
 def test_slots_are_filled_as_published():

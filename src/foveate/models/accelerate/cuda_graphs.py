@@ -128,14 +128,15 @@ def capture(model: Model) -> Model:
     replayed from then on; elsewhere nothing changes. In training, with `Trainer` or any other loop,
     so are the kernels that compute its gradients. The latest eight graphs of inference are kept,
     each with the memory that the encoder needs to run, and the latest eight of training, which
-    together need the memory of the largest. Outputs are the same: within rounding for models that
-    are padded, bit for bit for others.
+    together need the memory of the largest. Outputs are the same, bit for bit or, where a batch is
+    padded, within rounding.
 
-    Longformer, LED, LongT5, Fovea and trees (HDT and TreeBert) are padded to one of a few sizes, so
-    that a graph serves nearly all batches of about that size, whatever their lengths or structure;
-    up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of width 768. Beyond that, where the GPU is the
-    bottleneck, trees are not captured, and the shape includes the length of each sequence without
-    its padding, as it does for VCC. It always includes the numbers of global or VIP tokens.
+    Batches are padded to one of a few sizes, so that a graph serves nearly all batches of about
+    that size, whatever their lengths or structure; up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of
+    width 768. Beyond that, where the GPU is the bottleneck, trees (HDT and TreeBert) are not
+    captured, and in other models the shape includes the length of each sequence without its
+    padding, and in VCC the number of its VIP tokens. In Longformer and LED it always includes the
+    number of global tokens.
 
     Weights that are multiplied by the same input are laid side by side in memory, which saves
     copies in every pass, unless `torch.autocast` casts them. A model that is moved or cast

@@ -3,6 +3,7 @@
 A module becomes a VCC module by a change of its class: parameters, names and initialization stay.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from transformers.utils.generic import can_return_tuple
 from foveate.models.accelerate.bert_layers import BERT_PATCHES
 from foveate.models.accelerate.patching import Patch, apply_patches
 from foveate.models.masked_lm import masked_lm_output
+from foveate.models.padding import PackedSequences
 from foveate.models.projections import project_heads
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
@@ -150,25 +152,26 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
         if vip_mask is not None and vip_mask.dim() == 3:
             vip_mask = vip_mask.flatten(0, 1)
         shape = (tokens.shape[0], tokens.shape[1])
-        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config)
+        packed = PackedSequences.from_mask(attention_mask, shape)
+        layout = VccLayout.from_mask(packed, vip_mask, self.config)
 
         def pack(padded: Tensor | None) -> Tensor | None:
-            return None if padded is None else layout.packed.pack(padded)[None]
+            return None if padded is None else packed.pack(padded)[None]
 
         positions = pack(position_ids)
         if positions is None:
-            positions = self._positions(layout, tokens.device)
+            positions = self._positions(packed.lengths, tokens.device)
         (hidden_states,) = self.embeddings(
             token_type_ids=pack(token_type_ids),
             position_ids=positions,
             inputs_embeds=pack(inputs_embeds)
             if input_ids is None
-            else layout.packed.embed(self.embeddings.word_embeddings, input_ids)[None],
+            else packed.embed(self.embeddings.word_embeddings, input_ids)[None],
         )
         recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
         hidden_states = self.run(hidden_states, layout, recorded)
         return recorded.to_output(
-            layout.packed, hidden_states, None if self.pooler is None else self._pool
+            packed, hidden_states, None if self.pooler is None else self._pool
         )
 
     @property
@@ -186,10 +189,10 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
         pooled: Tensor = self.pooler(_first_tokens(hidden_states))
         return pooled
 
-    def _positions(self, layout: VccLayout, device: torch.device) -> Tensor:
+    def _positions(self, lengths: Sequence[int], device: torch.device) -> Tensor:
         """Return the position ids, entries of the table of positions, `(1, tokens)`."""
         size = self.config.max_position_embeddings - self.first_position
-        positions = [torch.arange(n, device=device) % size for n in layout.packed.lengths]
+        positions = [torch.arange(n, device=device) % size for n in lengths]
         return torch.cat(positions)[None] + self.first_position
 
 

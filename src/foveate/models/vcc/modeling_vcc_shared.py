@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
-from foveate.models.padding import PackedSequences
+from foveate.models.padding import PackedSequences, mask_to_bias
 from foveate.ops.compiling import refuse_export
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
@@ -187,59 +187,94 @@ class VccLayout:
     """The layout of a batch, as far as the host has to know it before the layers run.
 
     Attributes:
-        packed: The real tokens.
-        is_vip: `(tokens,)` bool, the VIP tokens; None for the first token of each sequence.
+        lengths: The number of tokens of each sequence, host integers.
         vip_counts: The number of VIP tokens of each sequence, host integers.
+        is_vip: `(tokens,)` bool, the VIP tokens, and the padding that fills their slots; None for
+            the first token of each sequence.
+        is_real: `(tokens,)` bool, false at padding, which is at the end of sequences of one length;
+            None if all tokens are real.
     """
 
-    packed: PackedSequences
-    is_vip: Tensor | None
+    lengths: tuple[int, ...]
     vip_counts: tuple[int, ...]
+    is_vip: Tensor | None
+    is_real: Tensor | None = None
 
     @classmethod
-    def from_masks(
-        cls,
-        attention_mask: Tensor | None,
-        vip_mask: Tensor | None,
-        shape: tuple[int, int],
-        config: Any,
+    def from_mask(
+        cls, packed: PackedSequences, vip_mask: Tensor | None, config: Any
     ) -> "VccLayout":
-        """Lay out a padded batch `(batch, length)` by its masks, which have this shape.
-
-        Synchronizes once for each mask.
+        """Lay out the real tokens of a batch; synchronizes once if there is a mask.
 
         Raises:
-            ValueError: A mask has another shape, a sequence has no VIP token, or there are no
-                tokens.
+            ValueError: The mask has not the shape of the batch, a sequence has no VIP token, or
+                there are no tokens.
         """
-        packed = PackedSequences.from_mask(attention_mask, shape)
         if not packed.lengths:
             raise ValueError("the batch has no tokens: give it at least one that is not padding")
         is_vip = None
         if vip_mask is not None:
-            if vip_mask.shape != shape:
+            if vip_mask.shape != packed.shape:
                 raise ValueError(
-                    f"vip_mask must have the shape {tuple(shape)} of the tokens, "
+                    f"vip_mask must have the shape {tuple(packed.shape)} of the tokens, "
                     f"got {tuple(vip_mask.shape)}"
                 )
             refuse_export("vip_mask")
             is_vip = packed.pack(vip_mask.bool())
-        return cls(packed, is_vip, count_vips(is_vip, packed.lengths, config.num_vip_slots))
+        counts = count_vips(is_vip, packed.lengths, config.num_vip_slots)
+        return cls(tuple(packed.lengths), counts, is_vip)
 
-    def segments(self, size: int) -> tuple[int, ...]:
-        """Return the lengths of the segments of up to `size` tokens that the first layers see."""
-        lengths = self.packed.lengths
-        return tuple(min(size, n - start) for n in lengths for start in range(0, n, size))
+    def in_rows(
+        self, size: int, vip_slots: int, device: torch.device
+    ) -> tuple["VccLayout", Tensor]:
+        """Pad every sequence to as many tokens, with as many VIP tokens, some of which are padding.
+
+        Args:
+            size: At least the number of tokens of each sequence and of its free VIP slots.
+            vip_slots: At least the number of VIP tokens of each sequence; 1 if the first tokens
+                are the VIP tokens.
+            device: The device of the tokens.
+
+        Returns:
+            The layout, and the place of each token in it, `(tokens,)`.
+        """
+
+        def spans(begins: Sequence[int], ends: Sequence[int]) -> Tensor:
+            """Return the places from begin to end in each row."""
+            rows = enumerate(zip(begins, ends, strict=True))
+            return torch.cat([torch.arange(a, b, device=device) + i * size for i, (a, b) in rows])
+
+        places = spans((0,) * len(self.lengths), self.lengths)
+        no_token = torch.zeros(len(self.lengths) * size, dtype=torch.bool, device=device)
+        is_vip = None
+        if self.is_vip is not None:
+            counts = zip(self.lengths, self.vip_counts, strict=True)
+            free = spans(self.lengths, [length + vip_slots - count for length, count in counts])
+            is_vip = no_token.index_copy(0, places, self.is_vip).index_fill_(0, free, True)
+        lengths, vip_counts = ((n,) * len(self.lengths) for n in (size, vip_slots))
+        return VccLayout(lengths, vip_counts, is_vip, no_token.index_fill(0, places, True)), places
+
+    def segments(self, size: int) -> AttentionInputs:
+        """Divide sequences into segments of up to `size` tokens, which the first layers see."""
+        lengths = tuple(min(size, n - start) for n in self.lengths for start in range(0, n, size))
+        if self.is_real is None:
+            return AttentionInputs(lengths)
+        place = torch.arange(len(self.is_real), device=self.is_real.device)
+        first = place - place % self.lengths[0] % size
+        # Where all is padding, it attends to itself, because a softmax over nothing is not finite.
+        is_hidden = ~self.is_real & self.is_real[first]
+        return AttentionInputs(lengths, key_bias=mask_to_bias(~is_hidden))
 
     def compression(self, config: Any, device: torch.device) -> CompressionLayout:
         """Locate VIP tokens and the segments of all resolutions, without synchronizing."""
         return CompressionLayout.from_mask(
             self.is_vip,
-            self.packed.lengths,
+            self.lengths,
             config.resolutions,
             config.num_vip_slots,
             device,
             self.vip_counts,
+            self.is_real,
         )
 
 
@@ -247,7 +282,11 @@ pytree.register_dataclass(VccLayout)
 
 
 class CapturableVccEncoder(CapturableEncoder):
-    """An encoder that compresses packed tokens; its graphs include their layout; a mixin."""
+    """An encoder that compresses packed tokens; a mixin.
+
+    Sequences are padded to one of a few lengths and numbers of VIP tokens, so that a graph is not
+    tied to theirs, unless the batch is large.
+    """
 
     config: Any
 
@@ -263,8 +302,29 @@ class CapturableVccEncoder(CapturableEncoder):
     def run(self, hidden_states: Tensor, layout: VccLayout, recorded: RecordedStates) -> Tensor:
         """Run the layers on embeddings `(tokens, d)`, from a graph where that is possible."""
         states = recorded if recorded.are_wanted else None
-        run_layers, _ = self.layer_runner(hidden_states, hidden_states.numel(), states)
-        return run_layers(hidden_states, layout, states)
+        slots = self._vip_slots(max(layout.vip_counts))
+        counts = zip(layout.lengths, layout.vip_counts, strict=True)
+        longest, width = max(n + slots - count for n, count in counts), hidden_states.shape[1]
+        num_elements = len(layout.lengths) * longest * width
+        run_layers, pads = self.layer_runner(hidden_states, num_elements, states)
+        if not pads:
+            return run_layers(hidden_states, layout, states)
+        from foveate.ops._triton.math import bucket_size  # where there are graphs, there is Triton
+
+        size = bucket_size(longest)
+        if min(layout.lengths) == size and min(layout.vip_counts) == slots:
+            return run_layers(hidden_states, layout, states)
+        rows, places = layout.in_rows(size, slots, hidden_states.device)
+        padded = hidden_states.new_zeros(len(rows.lengths) * size, width)
+        padded = padded.index_copy(0, places, hidden_states)
+        return run_layers(padded, rows, states).index_select(0, places)
+
+    def _vip_slots(self, most: int) -> int:
+        """Return to how many VIP tokens those of sequences with at most so many are padded."""
+        if most == 1 or self.config.num_vip_slots is not None:
+            return most  # there are hardly any other numbers
+        step = max(16, (1 << (most - 1).bit_length()) // 8)
+        return -(-most // step) * step
 
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
@@ -283,7 +343,7 @@ class CapturableVccEncoder(CapturableEncoder):
         layers, num_segment_layers = self.packed_layers, self.config.num_segment_layers
         bias = self.relative_position_bias(hidden_states.device)
         table = None if bias is None else bias.table
-        segments = AttentionInputs(layout.segments(self.config.segment_size))
+        segments = layout.segments(self.config.segment_size)
         compression: CompressionLayout = layout.compression(self.config, hidden_states.device)
         for layer in layers[:num_segment_layers]:
             if recorded.hidden_states is not None:

@@ -13,6 +13,7 @@ from transformers.utils.generic import can_return_tuple
 from foveate.models.accelerate import speed_up
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
+from foveate.models.padding import PackedSequences
 from foveate.models.projections import project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.relative_attention import relative_attention
@@ -157,15 +158,16 @@ class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
         shape = (tokens.shape[0], tokens.shape[1])
-        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config)
+        packed = PackedSequences.from_mask(attention_mask, shape)
+        layout = VccLayout.from_mask(packed, vip_mask, self.config)
         if inputs_embeds is None:
-            hidden_states = layout.packed.embed(self.embed_tokens, tokens)
+            hidden_states = packed.embed(self.embed_tokens, tokens)
         else:
-            hidden_states = layout.packed.pack(tokens)
+            hidden_states = packed.pack(tokens)
         recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
         hidden_states = self.run(self.dropout(hidden_states), layout, recorded)
         hidden_states = self.dropout(self.final_layer_norm(hidden_states))
-        return recorded.to_output(layout.packed, hidden_states)
+        return recorded.to_output(packed, hidden_states)
 
     @property
     def packed_layers(self) -> list[Any]:

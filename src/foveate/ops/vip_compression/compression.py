@@ -116,10 +116,9 @@ def compress(
     for level, delta in enumerate(deltas):
         first = len(tokens) - len(means)
         counts = layout.candidate_counts[level]
-        scores = score(
-            CandidateSegments(tokens[first:], positions[first:], key_bias[first:], counts)
-        )
-        ranking = _explore(scores, counts) if explore else scores
+        candidates = CandidateSegments(tokens[first:], positions[first:], key_bias[first:], counts)
+        scores = score(candidates)
+        ranking = _explore(scores, candidates) if explore else scores
         best = _best(ranking, counts, layout.split_counts[level])
         ratio, is_last = delta.shape[1], level + 1 == len(deltas)
         chosen, segments, positions, key_bias = steps.select(
@@ -198,12 +197,13 @@ def _best(scores: Tensor, candidates: PackedLengths, counts: PackedLengths) -> T
     return counts.unpad(best if len(best) == 1 else best + candidates.starts[:, None])
 
 
-def _explore(scores: Tensor, candidates: PackedLengths) -> Tensor:
-    """Replace the scores of some of the sequences by random ones."""
-    counts = candidates.lengths_tensor
+def _explore(scores: Tensor, candidates: CandidateSegments) -> Tensor:
+    """Replace the scores of some of the sequences by random ones; empty segments stay last."""
+    counts = candidates.counts.lengths_tensor
     explored = torch.rand(len(counts), device=scores.device) < EXPLORATION_RATE
     explored = explored.repeat_interleave(counts, output_size=len(scores))
-    return torch.where(explored, torch.rand_like(scores), scores)
+    is_empty = candidates.key_bias == -torch.inf
+    return torch.where(explored, torch.rand_like(scores).masked_fill(is_empty, -1), scores)
 
 
 def _by_sequence(tokens: Tensor, layout: CompressionLayout) -> Tensor:

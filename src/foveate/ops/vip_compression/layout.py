@@ -103,7 +103,7 @@ class CompressionLayout:
         token_index: `(p,)`, the packed index of the token at each padded position; arbitrary at
             padding.
         padded_index: `(n,)`, the padded position of each packed token; arbitrary for a VIP token.
-        padding: `(m,)`, the padded positions without a token; None if there are none.
+        padding: `(p,)` bool, the padded positions without a token; None if there are none.
         vip_positions: `(n_p,)`, positions of the VIP tokens in their sequences.
         vip_weights: `(n_p,)` float32, the weight of each VIP token in its sequence's mean score:
             1 over their number, 0 for a token that only fills a slot.
@@ -148,6 +148,7 @@ class CompressionLayout:
         num_vip_slots: int | None = None,
         device: torch.device | str | None = None,
         vip_counts: Sequence[int] | None = None,
+        is_real: Tensor | None = None,
     ) -> "CompressionLayout":
         """Lay out packed sequences; synchronizes at most to count VIP tokens.
 
@@ -165,6 +166,10 @@ class CompressionLayout:
             device: Device of the layout if `vip_mask` is None.
             vip_counts: What `count_vips` returned, if it was called before; then nothing here waits
                 for the device once lengths recur, and this can be captured in a CUDA graph.
+            is_real: `(n,)` bool, false at padding, which is at the end of sequences and counted in
+                their lengths; None if all tokens are real. The segments are those that there would
+                be without padding, and segments without tokens, which are not attended to.
+                Padding may be marked as VIP tokens: it is not attended to, and scores nothing.
 
         Raises:
             ValueError: If the budgets are not valid, if a sequence is empty or has no VIP token, or
@@ -185,7 +190,8 @@ class CompressionLayout:
         padded = _pad_to_segments(lengths, vip_lengths, budgets[0][0], device)
         vip_index, token_index = vips_first[padded.vips], vips_first[padded.tokens]
         padded_index = torch.zeros_like(vips_first).index_copy_(0, token_index, padded.positions)
-        real = torch.ones_like(token_index).index_fill_(0, padded.padding, 0)
+        real = torch.ones_like(token_index) if is_real is None else is_real[token_index].long()
+        real = real.index_fill_(0, padded.padding, 0)
         token_positions = position[token_index].index_copy_(
             0, padded.padding, padded.padding_positions
         )
@@ -208,6 +214,9 @@ class CompressionLayout:
         segment_biases = [multiplicity.double().log() for multiplicity in multiplicities]
         vip_biases = torch.zeros_like(vip_positions, dtype=torch.float64)
         is_vip = vip_positions == 0 if vip_mask is None else vip_mask[vip_index]
+        if is_real is not None:
+            is_vip &= is_real[vip_index]
+            vip_biases.masked_fill_(~is_real[vip_index], -torch.inf)
         sequence_order = _interleave((vip_lengths, *candidates), device)
         return cls(
             budgets=budgets,
@@ -217,7 +226,7 @@ class CompressionLayout:
             vip_index=vip_index,
             token_index=token_index,
             padded_index=padded_index,
-            padding=padded.padding if len(padded.padding) else None,
+            padding=real == 0 if len(padded.padding) or is_real is not None else None,
             vip_positions=vip_positions,
             vip_weights=_mean_weights(is_vip, vip_tokens),
             token_counts=tuple(token_counts),
@@ -240,7 +249,7 @@ class CompressionLayout:
         """Separate packed `(n, d)` into VIP tokens `(n_p, d)` and the others, padded, `(p, d)`."""
         tokens = hidden_states.index_select(0, self.token_index)
         if self.padding is not None:
-            tokens = tokens.index_fill_(0, self.padding, 0)
+            tokens = tokens.masked_fill_(self.padding[:, None], 0)
         return hidden_states.index_select(0, self.vip_index), tokens
 
     def combine(self, vips: Tensor, tokens: Tensor) -> Tensor:
