@@ -33,6 +33,41 @@ def test_texts_that_say_too_little_count_as_english(text):
     assert detect_language(text) == "en"
 
 
+ENGLISH = (
+    "They have read that the cod, which were cheap in those years, have been fished from here. "
+    "Its price should have told them of it, with the ships that are lost, and their crews. "
+)
+GERMAN = (
+    "Der Kabeljau, der in jenen Jahren so billig war, wurde auf dieser Bank gefangen. Der Preis "
+    "haette es ihnen sagen sollen, und die Schiffe, die verloren gingen, samt ihrer Mannschaft. "
+)
+
+
+def test_english_needs_no_model(monkeypatch):
+    monkeypatch.setattr(language, "_identifier", None)
+    for text in (ENGLISH, ENGLISH * 50, ENGLISH.upper(), f"Abadejo, façade. {ENGLISH * 9}"):
+        assert detect_language(text) == "en"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GERMAN,
+        ENGLISH + 9 * GERMAN,
+        9 * GERMAN + ENGLISH,
+        2 * GERMAN + ENGLISH + 2 * GERMAN,
+        f"{GERMAN} Sie lasen The Lord of the Rings, das Buch, und With the Beatles. {GERMAN}",
+    ],
+)
+def test_texts_that_are_partly_english(text):
+    assert detect_language(text) == "de"
+
+
+def test_other_scripts_with_english_names():
+    text = f"{TEXTS['zh'] * 3} (They have read that the cod are from this bank.) {TEXTS['zh']}"
+    assert detect_language(text) == "zh"
+
+
 def test_a_given_language_is_kept():
     assert Document.from_text(TEXTS["fr"], language="de").language == "de"
 
@@ -46,7 +81,7 @@ def test_a_lack_of_room_for_temporary_files_is_not_blamed_on_a_file(tmp_path, mo
     def fail(**options):
         raise OSError(28, "No space left on device")
 
-    (tmp_path / "cod.txt").write_text(TEXTS["en"])
+    (tmp_path / "kabeljau.txt").write_text(TEXTS["de"])
     monkeypatch.setattr(tempfile, "TemporaryFile", fail)
     failures = []
     language._identifier.cache_clear()

@@ -8,7 +8,6 @@ from inspect import Parameter, signature
 from typing import Annotated, Any, TextIO
 
 import typer
-from langcodes import tag_is_valid
 
 from foveate.documents import Document, DocumentError, read_documents
 from foveate.documents.files import read_data
@@ -109,8 +108,11 @@ class Reading:
         """
         if self.format is not None:
             check_format(self.format)
-        if self.language is not None and not tag_is_valid(self.language):
-            raise ValueError(f"there is no language {self.language!r}: give a code such as de")
+        if self.language is not None:
+            from langcodes import tag_is_valid  # takes a moment
+
+            if not tag_is_valid(self.language):
+                raise ValueError(f"there is no language {self.language!r}: give a code such as de")
         options: dict[str, Any] = {
             "format": self.format,
             "language": self.language,

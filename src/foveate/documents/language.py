@@ -1,5 +1,6 @@
 """The language of a text."""
 
+import re
 from functools import cache
 from typing import Any
 
@@ -9,9 +10,20 @@ _MIN_PROBABILITY = 0.8
 FALLBACK = "en"
 _CHINESE = frozenset(("zh", "wuu", "yue"))  # short texts look alike in all of them
 
+_ENGLISH = frozenset(
+    (
+        *("and", "are", "been", "from", "has", "have", "its", "should", "that", "the", "their"),
+        *("they", "this", "were", "which", "with", "would"),
+    )
+)
+_MIN_ENGLISH = 0.07  # share of the letters in these words: in running text some 0.1
+_MAX_OTHER_LETTERS = 0.03  # share of the text that is letters such as ä or 鱼
+_DIVIDED = 600  # characters of a text whose parts must all be English, since texts may be mixed
+_WORD = re.compile("[a-z]+")
+
 
 def detect_language(text: str) -> str:
-    """Detect the language of a text by its letters, with py3langid.
+    """Detect the language of a text: English by its words, others by their letters, with py3langid.
 
     Args:
         text: The text, without markup. The first 20,000 characters decide.
@@ -25,12 +37,33 @@ def detect_language(text: str) -> str:
     sample = text[:SAMPLE]
     if sum(map(str.isalpha, sample)) < _MIN_LETTERS and sample.isascii():
         return FALLBACK
+    if _is_english(sample):
+        return "en"
     ranked = _identifier().rank(sample)
     language, probability = ranked[0]
     if language in _CHINESE:
         language = "zh"
         probability = sum(share for name, share in ranked if name in _CHINESE)
     return str(language) if probability >= _MIN_PROBABILITY else FALLBACK
+
+
+def _is_english(text: str) -> bool:
+    """Return whether a text is clearly English, which saves loading the model for all languages."""
+    text = text.lower()
+    others = sum(x.isalpha() for x in text if not x.isascii())
+    if others > _MAX_OTHER_LETTERS * len(text):
+        return False
+    size = len(text) if len(text) < _DIVIDED else -(-len(text) // 3)
+    return all(
+        _has_english_words(text[start : start + size]) for start in range(0, len(text), size)
+    )
+
+
+def _has_english_words(text: str) -> bool:
+    words = _WORD.findall(text)
+    found = [word for word in words if word in _ENGLISH]
+    enough = sum(map(len, found)) >= _MIN_ENGLISH * sum(map(len, words))
+    return enough and len(set(found)) >= 3
 
 
 @cache

@@ -102,7 +102,7 @@ def warm_up() -> None:
     """Load what reading needs, so that the next file does not wait for it."""
     for name in ("pdf", "markdown", "html", "plain", "office.docx"):
         import_module(f"foveate.documents.readers.{name}")
-    detect_language("This is the language that most documents are written in.")
+    detect_language("Kein Englisch, das ohne das Modell aller Sprachen erkannt wird.")
 
 
 def serve(requests: BinaryIO, output: BinaryIO) -> None:
