@@ -83,8 +83,8 @@ DType = Annotated[
     typer.Option(
         "--dtype",
         metavar="NAME",
-        help="Precision of the model: float32, bfloat16 or float16. bfloat16 is twice as fast on "
-        "processors that support it.",
+        help="Precision of the model: float32, bfloat16 or float16. bfloat16 is faster on "
+        "processors with instructions for it.",
         show_default=False,
     ),
 ]

@@ -93,7 +93,14 @@ def command(
         ),
     ] = None,
     device: common.Device = None,
-    dtype: common.DType = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With scirepeval: precision of the encoder: float32, bfloat16 or float16.",
+            show_default=False,
+        ),
+    ] = None,
     json: common.Json = False,
 ) -> None:
     """Score a model on a benchmark: its summaries, answers or classes, or its vectors.

@@ -9,7 +9,7 @@ from . import common
 
 
 def command(json: common.Json = False) -> None:
-    """List the formats that can be read, and what an extra would add.
+    """List the formats that can be read.
 
     \b
     foveate formats

@@ -34,6 +34,10 @@ _Tokenizer = Annotated[
         show_default=False,
     ),
 ]
+_PdfFile = Annotated[
+    str,
+    typer.Argument(metavar="FILE", help="A PDF. - stands for standard input.", show_default=False),
+]
 _Output = Annotated[
     str,
     typer.Option(
@@ -49,7 +53,7 @@ _Output = Annotated[
 @app.command("pdf")
 @takes_options
 def pdf(
-    file: File,
+    file: _PdfFile,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the PDF.")
     ] = "highlights.pdf",

@@ -50,6 +50,7 @@ class SpanCorruption(Seq2SeqObjective):
     """Generate masked spans, as in T5's pretraining (VCC, 6.6.1).
 
     Args:
+        max_target_length: See `Seq2SeqObjective`.
         noise_density: Share of the tokens to mask.
         mean_span_length: Mean length of the spans in tokens.
     """
