@@ -12,8 +12,6 @@ from foveate.documents.decoding import File, load, load_bytes, name_as_text
 from foveate.documents.document import Document
 from foveate.documents.formats import FORMATS
 from foveate.documents.members import MAILDIR, ErrorHandler, expand, is_readable_file
-from foveate.documents.readers.mail.mailbox import threads
-from foveate.documents.readers.mail.message import join_messages
 from foveate.documents.structure import DocumentError, NotADocumentError
 
 
@@ -149,6 +147,10 @@ class _Reading:
             if path.is_file() and not path.name.startswith(".")
         )
         messages = [path.read_bytes() for path in paths]
+        # Imported late: they take a moment, and most files are no mail.
+        from foveate.documents.readers.mail.mailbox import threads
+        from foveate.documents.readers.mail.message import join_messages
+
         for numbers in threads(messages):
             thread = join_messages([messages[number] for number in numbers])
             first = name_as_text(paths[min(numbers)])
