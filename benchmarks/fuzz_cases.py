@@ -17,6 +17,8 @@ in circles.
 
 import gzip
 import io
+import json
+import math
 import re
 import zipfile
 from collections.abc import Callable, Iterator
@@ -87,6 +89,13 @@ def _multipart() -> bytes:
     return (text + "\nCod swim.\n").encode()
 
 
+def _meeting(num_turns: int, spans: list[list[float]]) -> bytes:
+    """A meeting whose topic has these spans, of which JSON may have infinite ones."""
+    turns = [{"speaker": "A", "text": "Cod."}] * num_turns
+    topics = [{"topic": "Cod", "relevant_text_span": spans}]
+    return json.dumps({"turns": turns, "topics": topics}).encode()
+
+
 HOSTILE: dict[str, Callable[[], list[bytes]]] = {
     "html": lambda: [_entities("html"), _outside("html")],
     "jats": lambda: [_entities("article"), _outside("article")],
@@ -96,18 +105,34 @@ HOSTILE: dict[str, Callable[[], list[bytes]]] = {
         b"a" * 2**20,
         b"(" * 2**18,
         b"1. " * 2**14,
+        b"\n\n".join(b"10:00 From A%d%s : Hi, Bob." % (i, b" ()" * 18) for i in range(2**11)),
     ],
-    "json": lambda: [b"[" * 2**18, b'{"a":' * 2**16, b'{"turns": [' * 2**16, b"9" * 2**16],
+    "markdown": lambda: [b"---\ntitle: a" + b" " * 2**18 + b"b\n---\nCod swim.\n"],
+    "json": lambda: [
+        b"[" * 2**18,
+        b'{"a":' * 2**16,
+        b'{"turns": [' * 2**16,
+        b"9" * 2**16,
+        _meeting(1, [[0, math.inf]]),
+        _meeting(2**14, [[0, 2**14]] * 2**14),
+    ],
     "jsonl": lambda: [b"[" * 2**18, b'{"a":' * 2**16, b"{}\n" * 2**16],
     "notebook": lambda: [b'{"cells": [' * 2**16],
     "csv": lambda: [b'"' * 2**18, b"text\n" + b"a" * 2**20, b"text," * 2**16],
     "email": lambda: [_multipart(), b"Subject: " + b"=?utf-8?q?=41?= " * 2**12],
-    "rtf": lambda: [b"{\\rtf1" + b"{" * 2**18, b"{\\rtf1\\bin999999999 a}", b"{\\rtf1\\u" * 2**14],
+    "rtf": lambda: [
+        b"{\\rtf1" + b"{" * 2**18,
+        b"{\\rtf1\\bin999999999 a}",
+        b"{\\rtf1\\u" * 2**14,
+        b"{\\rtf1 " + b"." * 2**18 + b"\\par Cod swim.\\par}",
+    ],
     "latex": lambda: [
         b"\\def\\a{\\a\\a}\\a Cod swim.",
         b"\\newcommand{\\a}{\\b\\b}\\newcommand{\\b}{\\a\\a}\\a",
         b"{" * 2**17 + b"Cod swim.",
         b"\\begin{itemize}\\item " * 2**14 + b"Cod swim.",
+        b"Cod swim.\n\\newcommand\\a" + b"\n" * 2**18 + b"x",
+        b"Cod swim.\n\\def\\a" + b"#1" * 2**17 + b" " * 2**17 + b"x",
     ],
     "pdf": _circular_pdfs,
     "docx": lambda: [_bomb("word/document.xml")],

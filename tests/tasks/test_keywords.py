@@ -33,6 +33,8 @@ def test_what_cannot_be_done_is_said(sea):
         keywords(sea, top_k=0)
     with pytest.raises(ValueError, match="there is no method 'rake': name one of tfidf, "):
         keywords(sea, method="rake")
+    with pytest.raises(ValueError, match="at most 10,000 words are made up, and 10,001 are asked"):
+        keywords(sea, method="gibberish", top_k=10_001)
 
 
 def test_the_language_is_the_documents_unless_given():

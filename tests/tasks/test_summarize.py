@@ -41,6 +41,12 @@ def test_a_budget_of_words_is_kept(sea, encoder, words):
     assert 1 <= len(summarize(sea, words=words, model=encoder).text.split()) <= words
 
 
+def test_a_budget_may_be_greater_than_any_integer_of_torch(sea, encoder):
+    whole = summarize(sea, sentences=10**6, model=encoder).text
+    assert summarize(sea, words=10**30, model=encoder).text == whole
+    assert summarize(sea, sentences=10**30, model=encoder).text == whole
+
+
 def test_one_sentence_is_the_least(sea, encoder):
     assert len(summarize(sea, words=1, model=encoder).sentences) == 1
 

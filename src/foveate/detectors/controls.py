@@ -9,6 +9,7 @@ from foveate.detectors.keyword import Detector, Keyword, locate, words
 from foveate.documents import Document
 
 _MAX_LETTERS = 10
+_MAX_GIBBERISH = 10_000  # words
 
 
 def random_words(document: Document, top_k: int, *, seed: int = 0) -> list[Keyword]:
@@ -37,9 +38,16 @@ def gibberish(document: Document, top_k: int, *, seed: int = 0) -> list[Keyword]
 
     Args:
         document: The document.
-        top_k: Number of words.
+        top_k: Number of words, at most 10,000.
         seed: The same seed and document give the same words.
+
+    Raises:
+        ValueError: More words are asked for.
     """
+    if top_k > _MAX_GIBBERISH:
+        raise ValueError(
+            f"at most {_MAX_GIBBERISH:,} words are made up, and {top_k:,} are asked for"
+        )
     generator = _generator(document, seed)
     drawn: list[str] = []
     while len(drawn) < top_k:

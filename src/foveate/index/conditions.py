@@ -21,7 +21,9 @@ _QUOTED = re.compile(r"'(?:[^']|'')*'")
 _NOT_ALLOWED = re.compile(r"--|/\*|[$?;\\\"`]")
 """Comments, placeholders, ends of statements and other quotation marks, outside of texts."""
 
-_NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
+_IDENTIFIER = re.compile(r"(\w++)\s*+(\()?")
+"""A name or number, and whether it is called as a function."""
+
 _WORDS = frozenset(
     (
         *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "escape"),
@@ -53,10 +55,10 @@ Lance takes minutes to parse 60 casts within each other, and ends the process at
 row. Conditions joined with AND or OR, and lists of values, may be as long as a query needs them.
 """
 
+_MAX_SHOWN = 200  # characters in a message
 _JOINT = re.compile(r"\b(?:and|or)\b|,", re.IGNORECASE)
 _TERM = re.compile(r"\w+|[^\w\s()]+")
 
-_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _MULTIPLIES = re.compile(r"\b(array_to_string|coalesce)\s*\([^()]*\(", re.IGNORECASE)
 """Calls within which each further call could multiply what is allocated: `array_to_string` repeats
 its separator, and Lance's plan has the first argument of `coalesce` twice."""
@@ -125,7 +127,7 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
             with snapshot.store.explained():  # the table is to blame, not the condition
                 raise
         raise ValueError(
-            f"the condition {condition!r} cannot be evaluated ({reason_of(error)}): "
+            f"the condition {_shown(condition)} cannot be evaluated ({reason_of(error)}): "
             "write it as after WHERE in SQL, with texts in single quotes"
         ) from error
     numbers = rows["document"].to_numpy()
@@ -149,11 +151,13 @@ def without_texts(condition: str) -> str:
     unquoted = _QUOTED.sub("''", condition)
     if found := _NOT_ALLOWED.search(unquoted):
         raise ValueError(
-            f"the condition {condition!r} has {found[0]!r} outside of a text: leave comments, "
-            "placeholders and other quotation marks out"
+            f"the condition {_shown(condition)} has {found[0]!r} outside of a text: leave "
+            "comments, placeholders and other quotation marks out"
         )
     if unquoted.count("'") % 2:
-        raise ValueError(f"the condition {condition!r} has a text without an end: close the quote")
+        raise ValueError(
+            f"the condition {_shown(condition)} has a text without an end: close the quote"
+        )
     return unquoted
 
 
@@ -169,15 +173,17 @@ def check_condition(condition: str, functions: Collection[str] = FUNCTIONS) -> N
             nested too deeply; or see `without_texts`.
     """
     unquoted = without_texts(condition)
-    for name in _CALL.findall(unquoted):
-        if name.lower() not in _WORDS and name.lower() not in functions:
+    for word, calls in _IDENTIFIER.findall(unquoted):
+        name = word.lstrip("0123456789")
+        if calls and name and name.lower() not in _WORDS and name.lower() not in functions:
             raise ValueError(
-                f"the condition {condition!r} calls {name!r}: use only {', '.join(functions)}"
+                f"the condition {_shown(condition)} calls {_shown(name)}: use only "
+                f"{', '.join(functions)}"
             )
     if found := _MULTIPLIES.search(unquoted):
         raise ValueError(
-            f"the condition {condition!r} has a parenthesis within {found[1]}(…): give it only "
-            "columns and texts"
+            f"the condition {_shown(condition)} has a parenthesis within {found[1]}(…): give it "
+            "only columns and texts"
         )
     depth = max(accumulate((c == "(") - (c == ")") for c in unquoted), default=0)
     if depth > _MAX_DEPTH:
@@ -192,23 +198,31 @@ def check_condition(condition: str, functions: Collection[str] = FUNCTIONS) -> N
         )
 
 
+def _shown(text: str) -> str:
+    """Quote the beginning of a condition, or of a name in it, for a message."""
+    return repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…")
+
+
 def _table(condition: str) -> str:
     """Return the table that has the columns of a condition."""
     unquoted = _TYPE.sub(",", without_texts(condition))
-    names = [name for name in _NAME.findall(unquoted) if name.lower() not in _WORDS]
+    words = [word for word, calls in _IDENTIFIER.findall(unquoted) if not calls]
+    names = [word for word in words if not word[0].isdigit() and word.lower() not in _WORDS]
     known = [*DOCUMENT_COLUMNS, *SENTENCE_COLUMNS]
     for name in names:
         if name not in known:
             raise ValueError(
-                f"a condition names {name!r}, and there is no such column: use one of "
+                f"a condition names {_shown(name)}, and there is no such column: use one of "
                 f"{', '.join(known)}"
             )
     if not names:
-        raise ValueError(f"the condition {condition!r} names no column: use {', '.join(known)}")
+        raise ValueError(
+            f"the condition {_shown(condition)} names no column: use {', '.join(known)}"
+        )
     of_documents = [name in DOCUMENT_COLUMNS for name in names]
     if len(set(of_documents)) > 1:
         raise ValueError(
-            f"the condition {condition!r} is about both documents "
+            f"the condition {_shown(condition)} is about both documents "
             f"({', '.join(DOCUMENT_COLUMNS)}) and sentences ({', '.join(SENTENCE_COLUMNS)}): "
             "give two conditions"
         )

@@ -238,7 +238,7 @@ def choose(
     is_free = torch.ones_like(scores, dtype=torch.bool)
     is_covered = torch.zeros_like(is_free)  # its part has a chosen row
     chosen: list[int] = []
-    remaining = budget
+    remaining = min(budget, int(costs.sum()))  # an int64 like the costs
     while (fits := is_free & (costs <= remaining)).any():
         faults = (nearest > REPETITION_THRESHOLD).int() + is_covered.int()
         is_next = fits & (faults == faults[fits].min())

@@ -139,9 +139,10 @@ _TOKEN = re.compile(
 )
 _NAME = re.compile(r"\s*\{([^{}\\]*)\}")
 _DEFINITION = re.compile(
-    r"\s*\{?\s*\\([A-Za-z@]+)\s*\}?\s*(?:\[(\d)\])?(\[[^\]]{0,200}\])?\s*(?=\{)"
+    r"\s*+(?:\{\s*+)?\\([A-Za-z@]++)\s*+(?:\}\s*+)?"
+    r"(?:\[(\d)\])?(\[[^\]]{0,200}\])?\s*+(?=\{)"
 )
-_PLAIN_DEFINITION = re.compile(r"\\([A-Za-z@]+)\s*((?:#\d)*)\s*(?=\{)")
+_PLAIN_DEFINITION = re.compile(r"\\([A-Za-z@]++)\s*+((?:#\d)*+)\s*+(?=\{)")
 _MACRO = re.compile(r"\\([A-Za-z@]+)\*?|\\(.)|[{}&~]", re.DOTALL)
 _NOT_SHOWN = re.compile(  # in a formula
     r"\\(?:label|tag|notag|nonumber|begin|end)\b\*?(?:\{[^{}]*\})?|(?<!\\)%[^\n]*"

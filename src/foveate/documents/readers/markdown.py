@@ -40,7 +40,7 @@ _FRONT_MATTER = re.compile(  # that of YAML begins with a field: a rule may begi
     r"(?:.*?\n)?(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?\n\+\+\+)[ \t]*(?:\r?\n|\Z)",
     re.DOTALL,
 )
-_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S.*?)\s*$", re.MULTILINE)
+_TITLE = re.compile(r"^title[ \t]*+[:=][ \t]*+(\S.*)$", re.MULTILINE)
 _FIELD = re.compile(r"^[\"']?(?:authors?|date|created|publi|pubdate)", re.MULTILINE | re.IGNORECASE)
 _AUTHORS = ("authors", "author")
 _DATES = ("date", "published", "publishdate", "pubdate", "created")
@@ -70,7 +70,7 @@ def read(text: str) -> ParsedText:
         ]
     )
     if not parsed.title and front and (title := _TITLE.search(front[0])):
-        parsed.title = title[1].strip("\"'")
+        parsed.title = title[1].rstrip().strip("\"'")
     parsed.authors, parsed.date = find_metadata(text)
     return parsed
 

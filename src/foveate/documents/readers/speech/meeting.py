@@ -49,7 +49,10 @@ def read(text: str) -> ParsedText:
         return ParsedText(None, clean(list(_blocks(text, data))))
     except json.JSONDecodeError as error:
         raise DocumentError(f"is not valid JSON ({error}): correct it there.") from error
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (
+        *(KeyError, TypeError, ValueError, AttributeError),
+        *(OverflowError, RecursionError),  # of an infinite number, and of deep nesting
+    ) as error:
         raise DocumentError(
             'is JSON, but not a meeting ("turns" with "speaker" and "text", and "topics"): convert '
             "it to this form."
@@ -72,10 +75,21 @@ def _blocks(text: str, data: dict[str, Any]) -> Iterator[Block]:
 def _topics(topics: list[dict[str, Any]], num_turns: int) -> dict[int, tuple[int, str]]:
     """Return the number and name of the topic of each turn that has one."""
     topic_of_turn: dict[int, tuple[int, str]] = {}
+    free = list(range(num_turns + 1))  # for each turn, one from there on without a topic, or nearer
+
+    def first_free(turn: int) -> int:
+        while free[turn] != turn:
+            free[turn] = turn = free[free[turn]]
+        return turn
+
     for number, topic in enumerate(topics):
         for first, last in topic["relevant_text_span"]:
-            for turn in range(max(int(first), 0), min(int(last) + 1, num_turns)):
-                topic_of_turn.setdefault(turn, (number, str(topic["topic"])))
+            end = min(int(last) + 1, num_turns)
+            turn = first_free(min(max(int(first), 0), num_turns))
+            while turn < end:
+                topic_of_turn[turn] = number, str(topic["topic"])
+                free[turn] = turn + 1
+                turn = first_free(turn)
     return topic_of_turn
 
 

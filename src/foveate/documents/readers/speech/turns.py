@@ -90,7 +90,7 @@ _NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and l
 _SPEECH_END = re.compile(r"[.?!…。？！][\"'”’»)\]]*\Z")
 _NUMBER = re.compile(r"([0-9]{1,2})(?:\s+|\Z)")
 _FULL_NAME = re.compile(
-    r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|zu))*(?: \(.*\))*"
+    r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|zu))*(?: \(.*\))?"
 )
 _MAX_OPENING = 200  # characters of a line in which a turn may open
 _MAX_HEADER = 100  # characters of a line with a name and a time
