@@ -38,6 +38,22 @@ def test_a_message(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("subject", "title"),
+    [
+        ("Re: Fwd: cod", "cod"),
+        ("RE[2]: AW: cod", "cod"),
+        ("The hardware: costs", "The hardware: costs"),
+        ("Hawaii: who comes?", "Hawaii: who comes?"),
+        ("Cod, re: herring", "Cod, re: herring"),
+    ],
+)
+def test_replies_are_marked_at_the_beginning_of_a_subject(tmp_path, subject, title):
+    path = tmp_path / "cod.eml"
+    path.write_bytes(message("Cod swim in the sea.", subject).as_bytes())
+    assert Document.from_file(path).title == title
+
+
+@pytest.mark.parametrize(
     "quoted",
     [
         "> Shall we?\n> Really?",

@@ -160,8 +160,10 @@ def date(message: EmailMessage) -> datetime | None:
 
 
 def subject(message: EmailMessage) -> str:
-    """Return the subject without "Re:" and the like."""
-    return _REPLY_PREFIX.sub("", header(message, "Subject"), count=1)
+    """Return the subject without "Re:" and the like at its beginning."""
+    text = header(message, "Subject")
+    prefix = _REPLY_PREFIX.match(text)
+    return text[prefix.end() :] if prefix else text
 
 
 def _message_blocks(message: EmailMessage, number: int, leave_out: bool) -> Iterator[Block]:

@@ -93,9 +93,10 @@ def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) ->
     for row in rows:
         row.lines.sort(key=lambda line: line.left)
         text = " ".join(line.text for line in row.lines)
-        ends = {text.split()[0], text.split()[-1]} if len(text) < _LONGEST else set()
+        is_short = len(text) < _LONGEST
+        ends = {text.split()[0], text.split()[-1]} if is_short else set()
         row.numbers = tuple(_value(word) for word in ends if _PAGE_NUMBER.match(word))
-        only = _ONLY_NUMBER.match(text)
+        only = _ONLY_NUMBER.match(text) if is_short else None
         if only:
             row.key = "#"
             row.numbers = (_value(only[2]),)
