@@ -105,6 +105,7 @@ HOSTILE: dict[str, Callable[[], list[bytes]]] = {
         b"a" * 2**20,
         b"(" * 2**18,
         b"1. " * 2**14,
+        b"Fish\n\nA." + b"1" * 60 + b"x\n\nCod swim in the sea. They eat.\n",
         b"\n\n".join(b"10:00 From A%d%s : Hi, Bob." % (i, b" ()" * 18) for i in range(2**11)),
     ],
     "markdown": lambda: [b"---\ntitle: a" + b" " * 2**18 + b"b\n---\nCod swim.\n"],

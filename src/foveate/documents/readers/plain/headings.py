@@ -28,7 +28,7 @@ _NUMBER_BEFORE = re.compile(
     r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*\w[\s　：:、.．]+)(?=\S)",
     re.IGNORECASE,
 )
-_NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*)\s+\S")
+_NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*+)\s+\S")
 _PAGE = re.compile(
     r"(?:\s*\.\s*\.[\s.]*|\s*…[\s…]*|\s{2,}|\t)\d+$"
     r"|(?:(?:\s*\.){3,}\s*|\s*…[\s…]*|\s{4,}|\t)[ivxlc]{1,7}$",
