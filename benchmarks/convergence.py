@@ -25,10 +25,10 @@ own kernels, which Longformer and dense attention share, are what they are.
 Each model trains with several learning rates for the same minutes on a GPU of its own, and with the
 best of them with further seeds; pseudo-sections have the best rate of true sections. With
 --rates-of, the best rates come from earlier files, and all seeds run with them. A GPU that is named
-several times runs as many models at once. The loss is
-measured on held-out pieces. Seconds are those of the training steps alone, without the first ones.
-A run that is interrupted continues when the command is repeated, and is named in the results.
-Losses are compared where all runs have arrived.
+several times runs as many models at once. The loss is measured on held-out pieces. Seconds are
+those of the training steps alone, without the first ones. A run that is interrupted continues when
+the command is repeated, and is named in the results. Losses are compared where all runs have
+arrived.
 """
 
 import argparse

@@ -707,17 +707,21 @@ def test_padded_rows_draw_dropout_anew(name):
     assert len(sums) == 6
 
 
-@gpu
-@pytest.mark.parametrize("coverage", ["full", "paper"])
-def test_foveas_of_any_lengths_share_a_graph(coverage):
-    model = fovea(coverage).cuda()
+def with_lengths(inputs, lengths, seed):
+    """Let sequences have other lengths: with padding at the end for two seeds, then anywhere."""
+    shape = inputs["input_ids"].shape
+    places = torch.rand(shape, generator=torch.Generator().manual_seed(seed)).argsort()
+    if seed < 2:
+        places = torch.arange(shape[1]).expand(shape)
+    real = places < torch.tensor(lengths)[:, None]
+    inputs["attention_mask"] = real.long().to(inputs["input_ids"].device)
+    return real
+
+
+def share_a_graph(model, batches):
+    """Return whether a captured model agrees with one that is not, with one graph of each kind."""
     captured = capture(deepcopy(model))
-    for seed, lengths in enumerate([[1100, 1, 700], [1150, 900, 0], [33, 32, 1], [64, 1024, 65]]):
-        inputs = batch(model, "cuda", 3, 1150, seed=seed)
-        places = torch.rand(3, 1150, generator=torch.Generator().manual_seed(seed)).argsort()
-        if seed < 2:  # padding at the end, or anywhere
-            places = torch.arange(1150).expand(3, -1)
-        inputs["attention_mask"] = (places < torch.tensor(lengths)[:, None]).long().cuda()
+    for inputs in batches:
         assert agree(step(captured, inputs), step(model, inputs))
         assert gradients_are_equal(model, captured, 1e-4)
         with torch.no_grad():
@@ -725,6 +729,17 @@ def test_foveas_of_any_lengths_share_a_graph(coverage):
             assert (captured(**inputs).last_hidden_state[inputs["attention_mask"] == 0] == 0).all()
     for graphs in (cuda_graphs._graphs_by_module, cuda_graphs._training_graphs_by_module):
         assert len(graphs[encoder_of(captured)].graphs) == 1
+    return True
+
+
+@gpu
+@pytest.mark.parametrize("coverage", ["full", "paper"])
+def test_foveas_of_any_lengths_share_a_graph(coverage):
+    model, batches = fovea(coverage).cuda(), []
+    for seed, lengths in enumerate([[1100, 1, 700], [1150, 900, 0], [33, 32, 1], [64, 1024, 65]]):
+        batches.append(batch(model, "cuda", 3, 1150, seed=seed))
+        with_lengths(batches[-1], lengths, seed)
+    assert share_a_graph(model, batches)
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
@@ -732,26 +747,29 @@ def test_foveas_of_any_lengths_share_a_graph(coverage):
 def test_vccs_of_any_lengths_share_a_graph(name, device, monkeypatch):
     if device == "cpu":
         replace_graphs(monkeypatch), replace_training_graphs(monkeypatch)
-    model = MODELS[name]().to(device)
-    captured = capture(deepcopy(model))
+    model, batches = MODELS[name]().to(device), []
     all_lengths = [[300, 5, 170], [295, 289, 3], [301, 64, 65], [304, 1, 48]]
     vip_counts = [[3, 2, 7], [1, 16, 3], [5, 1, 2], [16, 1, 9]]
     for seed, (lengths, counts) in enumerate(zip(all_lengths, vip_counts, strict=True)):
         inputs = batch(model, device, 3, 400, seed=seed)
-        places = torch.rand(3, 400, generator=torch.Generator().manual_seed(seed)).argsort()
-        if seed < 2:  # padding at the end, or anywhere
-            places = torch.arange(400).expand(3, -1)
-        real = places < torch.tensor(lengths)[:, None]
-        inputs["attention_mask"] = real.long().to(device)
+        real = with_lengths(inputs, lengths, seed)
         is_vip = real & (real.cumsum(1) <= torch.tensor(counts)[:, None])
         inputs["vip_mask"] = is_vip.long().to(device)
-        assert agree(step(captured, inputs), step(model, inputs))
-        assert gradients_are_equal(model, captured, 1e-4)
-        with torch.no_grad():
-            assert agree(outputs(captured, inputs), outputs(model, inputs))
-            assert (captured(**inputs).last_hidden_state[inputs["attention_mask"] == 0] == 0).all()
-    for graphs in (cuda_graphs._graphs_by_module, cuda_graphs._training_graphs_by_module):
-        assert len(graphs[encoder_of(captured)].graphs) == 1
+        batches.append(inputs)
+    assert share_a_graph(model, batches)
+
+
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_sequences_shorter_than_their_slots_share_a_graph(has_mask, monkeypatch):
+    replace_graphs(monkeypatch), replace_training_graphs(monkeypatch)
+    model, batches = vcc_t5(), []
+    model.encoder.config.num_vip_slots = 8
+    for seed, lengths in enumerate([[300, 5, 170], [295, 289, 3], [301, 64, 65]]):
+        inputs = batch(model, "cpu", 3, 400, seed=seed)
+        real = with_lengths(inputs, lengths, seed)
+        inputs["vip_mask"] = (real & (real.cumsum(1) <= 2)).long()
+        batches.append(inputs if has_mask else {k: x for k, x in inputs.items() if k != "vip_mask"})
+    assert share_a_graph(model, batches)
 
 
 @gpu

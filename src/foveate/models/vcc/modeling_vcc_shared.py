@@ -231,8 +231,8 @@ class VccLayout:
 
         Args:
             size: At least the number of tokens of each sequence and of its free VIP slots.
-            vip_slots: At least the number of VIP tokens of each sequence; 1 if the first tokens
-                are the VIP tokens.
+            vip_slots: At least the number of VIP tokens of each sequence. Where `is_vip` is None,
+                the first tokens fill the slots, and after them padding.
             device: The device of the tokens.
 
         Returns:
@@ -302,16 +302,16 @@ class CapturableVccEncoder(CapturableEncoder):
     def run(self, hidden_states: Tensor, layout: VccLayout, recorded: RecordedStates) -> Tensor:
         """Run the layers on embeddings `(tokens, d)`, from a graph where that is possible."""
         states = recorded if recorded.are_wanted else None
-        slots = self._vip_slots(max(layout.vip_counts))
-        counts = zip(layout.lengths, layout.vip_counts, strict=True)
-        longest, width = max(n + slots - count for n, count in counts), hidden_states.shape[1]
-        num_elements = len(layout.lengths) * longest * width
+        width = hidden_states.shape[1]
+        num_elements = len(layout.lengths) * max(layout.lengths) * width
         run_layers, pads = self.layer_runner(hidden_states, num_elements, states)
         if not pads:
             return run_layers(hidden_states, layout, states)
         from foveate.ops._triton.math import bucket_size  # where there are graphs, there is Triton
 
-        size = bucket_size(longest)
+        slots = self._vip_slots(max(layout.vip_counts))
+        counts = zip(layout.lengths, layout.vip_counts, strict=True)
+        size = bucket_size(max(length + slots - count for length, count in counts))
         if min(layout.lengths) == size and min(layout.vip_counts) == slots:
             return run_layers(hidden_states, layout, states)
         rows, places = layout.in_rows(size, slots, hidden_states.device)
@@ -321,10 +321,12 @@ class CapturableVccEncoder(CapturableEncoder):
 
     def _vip_slots(self, most: int) -> int:
         """Return to how many VIP tokens those of sequences with at most so many are padded."""
+        from foveate.ops._triton.math import cdiv, next_power_of_2
+
         if most == 1 or self.config.num_vip_slots is not None:
             return most  # there are hardly any other numbers
-        step = max(16, (1 << (most - 1).bit_length()) // 8)
-        return -(-most // step) * step
+        step = max(16, next_power_of_2(most) // 8)
+        return cdiv(most, step) * step
 
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
