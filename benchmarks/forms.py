@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import report
+from foveate.ops.linear import for_graphs
 
 Built = tuple[nn.Module, dict[str, Any]]
 """An encoder, and its inputs besides the ids."""
@@ -222,7 +223,7 @@ class Subject:
         run = self._function(part)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        with for_graphs(), torch.cuda.stream(stream):
             for _ in range(2):  # compiles, and builds the tables that are cached for a stream
                 run()
             stream.synchronize()
@@ -236,7 +237,8 @@ class Subject:
         before = _reset_peak(self.device)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            options = {"stream": stream, "capture_error_mode": "thread_local"}
+            with for_graphs(), torch.cuda.graph(graph, **options):
                 output = run()
         except Exception as error:
             raise _BrokenDeviceError(_reason(error)) from None

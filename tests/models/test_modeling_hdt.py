@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -20,9 +21,12 @@ from foveate.models.hdt import (
     HDTForMaskedLM,
     HDTForSequenceClassification,
     HDTModel,
+    modeling_hdt,
 )
+from foveate.ops.linear import products
 from foveate.ops.tree_attention import Tree
 from tests.numerics import relative_error
+from tests.quack import QuackStandIn
 from tests.trees import forests
 
 #                        doc sec sent tok tok sent tok sec sent tok
@@ -383,3 +387,15 @@ def test_gated_feed_forward():
     )
     names = dict(HDTModel(config).named_parameters())
     assert {"encoder.block.0.layer.1.DenseReluDense.wi_0.weight"} < set(names)
+
+
+def test_norms_inside_of_products(hdt, hdt_config, monkeypatch):
+    for part in hdt.modules():
+        if isinstance(part, nn.RMSNorm):
+            nn.init.uniform_(part.weight)
+    expected = encode(hdt, IDS, PARENTS).last_hidden_state
+    quack = QuackStandIn()
+    monkeypatch.setattr(products, "_quack_for", lambda *_: quack)
+    monkeypatch.setattr(modeling_hdt, "can_defer_norms", lambda *_: True)
+    assert relative_error(encode(hdt, IDS, PARENTS).last_hidden_state, expected) < 1e-12
+    assert quack.calls == ["deferred_product", "add_product"] * 2 * hdt_config.num_layers

@@ -11,7 +11,7 @@ from torch.utils import dlpack
 from foveate.models.float8 import Float8Linear, project_float8
 from foveate.ops.backends import autocast_dtype, autocasts
 from foveate.ops.layer_norm import add_layer_norm
-from foveate.ops.linear import joint_linear, lay_side_by_side, linear_relu
+from foveate.ops.linear import joint_linear, lay_side_by_side, linear_relu, relu_feed_forward
 
 
 def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
@@ -28,13 +28,12 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
     Returns:
         For each layer its output `(..., out_features)`.
     """
-    gains = len(layers) > 1 or torch.is_grad_enabled()
-    if gains and all(_is_plain(layer, hidden_states) for layer in layers):
+    if all(_is_plain(layer, hidden_states) for layer in layers):
         plain = cast(tuple[nn.Linear, ...], layers)
         biases = [layer.bias for layer in plain if layer.bias is not None]
-        if len(biases) == len(plain) or (not biases and len(plain) > 1):
+        if len(biases) in (0, len(plain)):
             return joint_linear(hidden_states, [layer.weight for layer in plain], biases or None)
-    if all(type(layer) is Float8Linear and not _is_changed(layer) for layer in layers):
+    if all(type(layer) is Float8Linear and not is_changed(layer) for layer in layers):
         rounded = cast(tuple[Float8Linear, ...], layers)
         if sum(layer.bias is not None for layer in rounded) in (0, len(layers)):
             return project_float8(hidden_states, rounded)
@@ -79,9 +78,10 @@ def feed_forward(
     second: nn.Module,
     dropout: nn.Dropout,
 ) -> Tensor:
-    """Apply two linear layers with an activation and dropout between them; see `project_relu`.
+    """Apply two linear layers with an activation and dropout between them.
 
-    In 8-bit floating point, ReLU is computed while the input of the second product is rounded.
+    On a GPU, plain layers and ReLU are fused, and the gradient of ReLU with a product. In 8-bit
+    floating point, ReLU is computed while the input of the second product is rounded.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -94,13 +94,46 @@ def feed_forward(
         `(..., out_features)`.
     """
     output: Tensor
-    is_float8 = type(second) is Float8Linear and not _is_changed(second)
+    is_float8 = type(second) is Float8Linear and not is_changed(second)
     if is_float8 and _is_relu(activation) and not dropout.training:
         output = second(first(hidden_states), relu=True)
         return output
-    inner = project_relu(hidden_states, first, activation)
-    output = second(drop(dropout, inner))
+    if _is_plain_feed_forward(hidden_states, first, activation, second, dropout):
+        weights = cast(Tensor, first.weight), cast(Tensor, second.weight)
+        return relu_feed_forward(hidden_states, *weights, dropout.p if dropout.training else 0.0)
+    inner = drop(dropout, project_relu(hidden_states, first, activation))
+    output = second(to_weight_dtype(inner, second))
     return output
+
+
+def _is_plain_feed_forward(
+    hidden_states: Tensor,
+    first: nn.Module,
+    activation: nn.Module,
+    second: nn.Module,
+    dropout: nn.Dropout,
+) -> bool:
+    """Return whether two layers do nothing but products with ReLU and dropout between them."""
+    layers = first, second
+    if not all(_is_plain(layer, hidden_states) and layer.bias is None for layer in layers):
+        return False
+    return _is_relu(activation) and type(dropout) is nn.Dropout and not is_changed(dropout)
+
+
+def to_weight_dtype(hidden_states: Tensor, layer: nn.Module) -> Tensor:
+    """Cast to the dtype of a layer's weight: T5 keeps one in float32 in models of float16.
+
+    Args:
+        hidden_states: `(..., in_features)`.
+        layer: The layer, which need not have a weight.
+
+    Returns:
+        `(..., in_features)`; inside `torch.autocast`, which casts later, unchanged.
+    """
+    weight = getattr(layer, "weight", None)
+    if torch.is_autocast_enabled(hidden_states.device.type) or not isinstance(weight, Tensor):
+        return hidden_states
+    return hidden_states.to(weight.dtype) if weight.is_floating_point() else hidden_states
 
 
 def add_and_norm(hidden_states: Tensor, update: Tensor, layer: nn.LayerNorm) -> Tensor:
@@ -122,7 +155,7 @@ def add_and_norm(hidden_states: Tensor, update: Tensor, layer: nn.LayerNorm) -> 
 
 def _adds_in_one_kernel(hidden_states: Tensor, update: Tensor, layer: nn.Module) -> bool:
     """Return whether a plain norm can add what it normalizes, with the same dtype of the output."""
-    if not _joins(hidden_states) or type(layer) is not nn.LayerNorm or _is_changed(layer):
+    if not _joins(hidden_states) or type(layer) is not nn.LayerNorm or is_changed(layer):
         return False
     dtype = hidden_states.dtype
     if update.shape != hidden_states.shape or torch.promote_types(dtype, update.dtype) != dtype:
@@ -204,7 +237,7 @@ def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
     Adapters, quantized layers, layers with hooks and layers whose `forward` was replaced have to be
     called themselves.
     """
-    if not _joins(hidden_states) or type(layer) is not nn.Linear or _is_changed(layer):
+    if not _joins(hidden_states) or type(layer) is not nn.Linear or is_changed(layer):
         return False
     weight = layer.weight
     is_tensor = type(weight) is nn.Parameter or type(weight) is Tensor
@@ -216,11 +249,15 @@ def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
 
 
 def _is_relu(activation: nn.Module) -> bool:
-    return type(activation) is nn.ReLU and not _is_changed(activation)
+    return type(activation) is nn.ReLU and not is_changed(activation)
 
 
-def _is_changed(module: nn.Module) -> bool:
-    """Return whether calling a module runs anything other than its class's `forward`."""
+def is_changed(module: nn.Module) -> bool:
+    """Return whether calling a module runs anything other than its class's `forward`.
+
+    Args:
+        module: A module, which may have hooks or a `forward` of its own.
+    """
     return bool(
         module._forward_pre_hooks
         or module._forward_hooks

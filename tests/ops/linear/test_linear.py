@@ -5,9 +5,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.numerics import TOLERANCE, relative_error
+from tests.quack import QuackStandIn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from foveate.ops.linear import joint_linear, linear_relu, reference
+from foveate.ops.linear import (
+    add_product,
+    deferred_product,
+    joint_linear,
+    linear_relu,
+    products,
+    reference,
+    relu_feed_forward,
+)
+from foveate.ops.linear.fused import _joint_gradients
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
@@ -67,6 +77,115 @@ def test_linear_relu(shape, in_features, out_features):
         assert relative_error(linear_relu(*inputs), expected[0]) < 1e-12
 
 
+@given(shapes, features, features, features, st.sampled_from([0.0, 0.5, 1.0]))
+@settings(deadline=None, max_examples=40)
+def test_relu_feed_forward(shape, in_features, inner_features, out_features, dropout):
+    inputs = leaves(
+        (*shape, in_features), (inner_features, in_features), (out_features, inner_features)
+    )
+    results = []
+    for function in (relu_feed_forward, reference.relu_feed_forward):
+        torch.manual_seed(0)
+        results.append(with_gradients(lambda *x, f=function: f(*x, dropout), inputs))
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(*results, strict=True))
+    with torch.no_grad():
+        torch.manual_seed(0)
+        assert relative_error(relu_feed_forward(*inputs, dropout), results[1][0]) < 1e-12
+
+
+@given(st.integers(1, 4), features, st.lists(features, min_size=1, max_size=4), st.data())
+@settings(deadline=None, max_examples=40)
+def test_gradients_side_by_side_are_one(rows, in_features, widths, data):
+    x, *parameters = leaves((rows, in_features), *((n, in_features) for n in widths))
+    joint = torch.full((rows, sum(widths) + 3), torch.nan, dtype=x.dtype, device=DEVICE)
+    columns = list(joint[:, : sum(widths)].split(widths, 1))
+    for grad in columns:
+        grad.copy_(torch.randn(grad.shape))
+    places = data.draw(st.permutations(range(len(widths))))
+    grads = [None if data.draw(st.booleans()) else columns[i] for i in range(len(widths))]
+    if places != sorted(places):  # now some are elsewhere
+        grads = [None if x is None or i == places[0] else x for i, x in enumerate(grads)]
+        grads[places[0]] = columns[places[0]].clone()
+    groups = list(_joint_gradients(grads))
+    for first, stop, grad in groups:
+        assert torch.equal(grad, torch.cat(grads[first:stop], 1))
+    assert sum(stop - first for first, stop, _ in groups) == sum(x is not None for x in grads)
+    if None not in grads and places == sorted(places):
+        assert len(groups) == 1
+    given = [i for i, grad in enumerate(grads) if grad is not None]
+    results = []
+    for function in (joint_linear, reference.joint_linear):
+        outputs = function(x, parameters, None)
+        needed = [x, *(parameters[i] for i in given)]
+        some = [outputs[i] for i in given], needed, [grads[i] for i in given]
+        results.append(torch.autograd.grad(*some) if given else ())
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(*results, strict=True))
+
+
+def test_products_of_quack(monkeypatch):
+    x, first, second, bias = leaves((7, 8), (16, 8), (4, 16), (16,))
+    expected = with_gradients(joint(reference.joint_linear, 1), [x, first, bias])
+    expected += with_gradients(reference.linear_relu, [x, first])
+    expected += with_gradients(reference.relu_feed_forward, [x, first, second])
+    quack = QuackStandIn()
+    monkeypatch.setattr(products, "_quack_for", lambda *_: quack)
+    actual = with_gradients(joint(joint_linear, 1), [x, first, bias])
+    actual += with_gradients(linear_relu, [x, first])
+    actual += with_gradients(relu_feed_forward, [x, first, second])
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(actual, expected, strict=True))
+    joint_calls, relu_calls = ["product"] * 2, ["product_relu", "product"]
+    feed_forward_calls = ["product_relu", "product", "product_where_positive", "product"]
+    assert quack.calls == joint_calls + relu_calls + feed_forward_calls
+
+
+@gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_kernels_of_quack(dtype, monkeypatch):
+    pytest.importorskip("quack", exc_type=ImportError)
+    monkeypatch.setattr(products, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(products, "_captures", 1)  # as in the context `for_graphs`
+    for rows, widths in ((1, (8, 8, 16)), (130, (72, 200, 8)), (1001, (64, 256, 136))):
+        n, inner, out = widths
+        parts = leaves((rows, n), (inner, n), (out, inner), (inner,), dtype=dtype)
+        assert products._quack_for(*(x.detach() for x in parts[:2])) is None  # needs gradients
+        with torch.no_grad():
+            assert products._quack_for(*parts[:2]) is not None
+        x, first, second, _ = parts
+        exact = [part.detach().double().requires_grad_() for part in parts]
+        for used, function, definition in (
+            ([0, 1], joint(joint_linear, 1), joint(reference.joint_linear, 1)),
+            ([0, 1, 3], joint(joint_linear, 1), joint(reference.joint_linear, 1)),
+            ([0, 1], linear_relu, reference.linear_relu),
+            ([0, 1, 2], relu_feed_forward, reference.relu_feed_forward),
+        ):
+            actual = with_gradients(function, [parts[i] for i in used])
+            expected = with_gradients(definition, [exact[i] for i in used])
+            for pair in zip(actual, expected, strict=True):
+                assert pair[0].dtype == dtype
+                assert relative_error(*pair) < TOLERANCE[dtype]
+        scales = torch.rand(rows, device=DEVICE) + 0.5
+        states = torch.randn(rows, inner, device=DEVICE, dtype=dtype)
+        with torch.no_grad():
+            found = (
+                *add_product(x, states, first.T.contiguous(), 1e-6),
+                *(deferred_product(x, scales, first, relu=relu) for relu in (False, True)),
+            )
+            x64, states64, first64, scales64 = (t.double() for t in (x, states, first, scales))
+            quack = QuackStandIn()
+            correct = (
+                *quack.add_product(x64, states64, first64.T, 1e-6),
+                *(quack.deferred_product(x64, scales64, first64, relu) for relu in (False, True)),
+            )
+        for pair in zip(found, correct, strict=True):
+            assert relative_error(*pair) < TOLERANCE[dtype]
+        strided = torch.cat([x, x], 1)[:, n:]
+        with torch.no_grad():
+            poisoned = torch.full((1 << 22,), torch.nan, device=DEVICE)
+            del poisoned
+            again = relu_feed_forward(strided, first, second)
+            assert torch.equal(again, relu_feed_forward(x, first, second))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_other_precisions(dtype):
     rounded = leaves((40, 48), (64, 48), (32, 48), (16, 48), dtype=dtype)
@@ -86,6 +205,9 @@ def test_gradients_by_differences():
     assert torch.autograd.gradcheck(linear_relu, (x, parameters[0]))
     assert torch.autograd.gradgradcheck(joint(joint_linear, 2), (x, *parameters))
     assert torch.autograd.gradgradcheck(linear_relu, (x, parameters[0]))
+    layers = x, *leaves((5, 4), (3, 5))
+    assert torch.autograd.gradcheck(relu_feed_forward, layers)
+    assert torch.autograd.gradgradcheck(relu_feed_forward, layers)
 
 
 @pytest.mark.parametrize("function", [joint(joint_linear, 1), linear_relu])

@@ -10,7 +10,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.padding import PaddingMask, padding_mask
-from foveate.models.projections import project_heads
+from foveate.models.projections import project, project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.precision import widened
@@ -102,7 +102,8 @@ class RelativeT5Attention(T5Attention):
             q_lengths=packed.lengths,
             max_distance=self.relative_attention_max_distance,
         )
-        return packed.unpack(self.o(out.flatten(1)))
+        (output,) = project(out.flatten(1), self.o)
+        return packed.unpack(output)
 
     def _prefill(
         self,

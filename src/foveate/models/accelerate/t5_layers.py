@@ -1,7 +1,5 @@
 """The norms and feed-forward layers of T5 and LongT5: the same parameters in less time."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
@@ -13,7 +11,7 @@ from transformers.models.t5.modeling_t5 import (
     T5PreTrainedModel,
 )
 
-from foveate.models.projections import project, project_relu
+from foveate.models.projections import feed_forward, project, to_weight_dtype
 from foveate.ops.backends import autocast
 from foveate.ops.gated_gelu import gated_gelu
 from foveate.ops.rms_norm import rms_norm
@@ -82,15 +80,12 @@ class GatedGELUDense(nn.Module):
             return outputs
         hidden_states = autocast(hidden_states)  # once for both products
         gated = self.dropout(gated_gelu(*project(hidden_states, self.wi_0, self.wi_1)))
-        output: Tensor = self.wo(_to_weight_dtype(gated, self.wo))
+        (output,) = project(to_weight_dtype(gated, self.wo), self.wo)
         return output
 
 
 class ReLUDense(nn.Module):
-    """T5's feed-forward without a gate; a mixin for a class that has its parameters.
-
-    On a GPU, the first product and ReLU are one kernel.
-    """
+    """T5's feed-forward without a gate; a mixin for a class that has its parameters."""
 
     wi: nn.Linear
     wo: nn.Linear
@@ -99,17 +94,7 @@ class ReLUDense(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Compute Wo · act(W · x) for every x of `(..., d_model)`."""
-        inner = self.dropout(project_relu(hidden_states, self.wi, self.act))
-        output: Tensor = self.wo(_to_weight_dtype(inner, self.wo))
-        return output
-
-
-def _to_weight_dtype(hidden_states: Tensor, linear: Any) -> Tensor:
-    """Cast to the dtype of a weight: T5 keeps `wo` in float32 in float16 models."""
-    weight = linear.weight
-    if torch.is_autocast_enabled(hidden_states.device.type) or not isinstance(weight, Tensor):
-        return hidden_states
-    return hidden_states.to(weight.dtype) if weight.is_floating_point() else hidden_states
+        return feed_forward(hidden_states, self.wi, self.act, self.wo, self.dropout)
 
 
 class FusedT5DenseGatedActDense(GatedGELUDense, T5DenseGatedActDense):

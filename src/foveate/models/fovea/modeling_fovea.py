@@ -19,7 +19,7 @@ from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.padding import AlignedRows, PackedSequences
-from foveate.models.projections import project_heads
+from foveate.models.projections import project, project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.fovea_attention import PaddedRows, fovea_attention
 
@@ -69,7 +69,8 @@ class FoveaAttention(T5Attention):
             lengths=lengths,
             max_distance=self.relative_attention_max_distance,
         )
-        return self.o(attended.flatten(1)), bias
+        (output,) = project(attended.flatten(1), self.o)
+        return output, bias
 
 
 class FoveaSelfAttentionLayer(nn.Module):

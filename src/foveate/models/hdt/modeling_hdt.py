@@ -36,6 +36,7 @@ from foveate.ops.tree_positions import reading_order, tree_positions
 from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .configuration_hdt import HDTConfig
+from .deferred_norms import can_defer_norms, run_blocks
 
 
 class HierarchicalPositions(nn.Module):
@@ -119,7 +120,7 @@ class HDTAttention(nn.Module):
         q, k, v = project_heads(hidden_states, self.num_heads, self.q, self.k, self.v)
         if rotation is not None:
             q, k = rotate(q, k, *rotation)
-        output: Tensor = self.o(tree_attention(q, k, v, tree, edges=self.edges).flatten(1))
+        (output,) = project(tree_attention(q, k, v, tree, edges=self.edges).flatten(1), self.o)
         return output
 
 
@@ -170,7 +171,7 @@ class HDTFeedForward(nn.Module):
         if not self.is_gated:
             return feed_forward(hidden_states, self.wi, self.activation, self.wo, self.dropout)
         inner, gate = project(hidden_states, self.wi_0, self.wi_1)
-        output: Tensor = self.wo(drop(self.dropout, self.activation(inner) * gate))
+        (output,) = project(drop(self.dropout, self.activation(inner) * gate), self.wo)
         return output
 
 
@@ -342,6 +343,9 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
             hidden_states = self.embed_positions(hidden_states, layout)
         rotation = None if self.rotary_positions is None else self.rotary_positions(layout)
         hidden_states = self.dropout(self.emb_norm(hidden_states))
+        if all_hidden_states is None and can_defer_norms(self.block, hidden_states):
+            hidden_states = run_blocks(self.block, hidden_states, layout, rotation)
+            return cast(Tensor, self.final_layer_norm(hidden_states))
         update = None
         for block in self.block:
             if block.training and block.gradient_checkpointing:

@@ -90,7 +90,9 @@ def check_lengths(name: str, lengths: Iterable[int] | None, tokens: Tensor) -> t
             the number of tokens.
     """
     n = tokens.shape[0]
-    lengths = (n,) * (n > 0) if lengths is None else as_lengths(name, lengths)
+    if lengths is None:
+        return (n,) if n else ()
+    lengths = as_lengths(name, lengths)
     if (lengths and min(lengths) < 1) or sum(lengths) != n:
         raise ValueError(
             f"{name} must be positive and add up to {n} tokens, got {len(lengths)} lengths with "

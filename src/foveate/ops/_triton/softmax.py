@@ -39,6 +39,23 @@ def empty_outputs(q: Tensor) -> tuple[Tensor, Tensor]:
     return out, torch.empty(heads, n, dtype=torch.float32, device=q.device)
 
 
+def empty_gradients(x: Tensor, count: int) -> Tensor:
+    """Allocate the gradients of queries, keys and values, or of some of them, side by side.
+
+    The layers that projected to them then have their gradients from one product instead of one
+    for each; see `joint_linear`.
+
+    Args:
+        x: What they are gradients of, `(n, heads, head_dim)` each.
+        count: How many there are.
+
+    Returns:
+        `(n, count, heads, head_dim)` in the dtype of x.
+    """
+    n, heads, head_dim = x.shape
+    return torch.empty(n, count, heads, head_dim, dtype=x.dtype, device=x.device)
+
+
 @triton.jit
 def begin_softmax(QUERIES: tl.constexpr, WIDTH: tl.constexpr):
     """Return the initial state: highest scores, sums of weights, sums of weighted values."""

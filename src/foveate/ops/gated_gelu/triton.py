@@ -47,29 +47,36 @@ def _gated_gelu(a: Tensor, b: Tensor) -> Tensor:
 
 
 @define_op(
-    "gated_gelu_backward(Tensor grad, Tensor a, Tensor b) -> (Tensor, Tensor)",
-    fake=lambda grad, a, b: (a.new_empty(a.shape), b.new_empty(b.shape)),
+    "gated_gelu_backward(Tensor grad, Tensor a, Tensor b) -> Tensor",
+    fake=lambda grad, a, b: _empty_pair(a),
 )
-def _gated_gelu_backward(grad: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    d_a, d_b = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (a, b))
-    _launch(_backward, (grad, a, b), (d_a, d_b))
-    return d_a, d_b
+def _gated_gelu_backward(grad: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return the gradients of a and b, `(..., 2, channels)`, side by side for `joint_linear`."""
+    gradients = _empty_pair(a)
+    _launch(_backward, (grad, a, b), gradients.unbind(-2))
+    return gradients
+
+
+def _empty_pair(x: Tensor) -> Tensor:
+    channels = x.shape[-1:] or (1,)
+    return x.new_empty(*x.shape[:-1], 2, *channels)
 
 
 def _launch(kernel: Any, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
     """Run a kernel over all elements.
 
-    Rows of the inputs may be apart, as those of layers that are computed in one product are.
+    Rows may be apart, as those of layers that are computed in one product are.
     """
     if not inputs[0].numel():
         return
     inputs = tuple(adjacent(x.reshape(-1, x.shape[-1] if x.ndim else 1)) for x in inputs)
+    row_stride = outputs[0].stride(-2) if outputs[0].ndim > 1 else 0  # there is one row
     rows, width = inputs[0].shape
     columns = min(_WIDEST, next_power_of_2(width))
     constants = columns, _TILE // columns
     column_tiles = cdiv(width, columns)
     programs = column_tiles * cdiv(rows, _TILE // columns)
-    strides = *(x.stride(0) for x in inputs), width
+    strides = *(x.stride(0) for x in inputs), row_stride, width
     numbers = rows, column_tiles
     launch(kernel, programs, inputs + outputs, strides, numbers, constants, num_warps=_WARPS)
 
@@ -86,8 +93,9 @@ class _GatedGELU(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        d_a, d_b = _gated_gelu_backward(grad, *ctx.saved_tensors)
-        return d_a, d_b
+        a, b = ctx.saved_tensors
+        d_a, d_b = _gated_gelu_backward(grad, a, b).unbind(-2)
+        return d_a.view_as(a), d_b.view_as(b)
 
 
 @triton.jit
@@ -115,6 +123,7 @@ def _forward(
     out,
     stride_a,
     stride_b,
+    stride_out,
     width,
     rows,
     column_tiles,
@@ -126,7 +135,7 @@ def _forward(
     x = tl.load(a + row * stride_a + column, mask=exists, other=0).to(tl.float32)
     y = tl.load(b + row * stride_b + column, mask=exists, other=0).to(tl.float32)
     s, _ = _logistic(x)
-    tl.store(out + row * width + column, x * s * y, mask=exists)
+    tl.store(out + row * stride_out + column, x * s * y, mask=exists)
 
 
 @triton.jit(do_not_specialize=("rows", "column_tiles"))
@@ -139,6 +148,7 @@ def _backward(
     stride_grad,
     stride_a,
     stride_b,
+    stride_d,
     width,
     rows,
     column_tiles,
@@ -151,6 +161,6 @@ def _backward(
     y = tl.load(b + row * stride_b + column, mask=exists, other=0).to(tl.float32)
     g = tl.load(grad + row * stride_grad + column, mask=exists, other=0).to(tl.float32)
     s, ds = _logistic(x)
-    offset = row * width + column
+    offset = row * stride_d + column
     tl.store(d_a + offset, g * y * (s + x * ds), mask=exists)
     tl.store(d_b + offset, g * x * s, mask=exists)

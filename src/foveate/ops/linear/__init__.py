@@ -1,8 +1,8 @@
-"""Linear layers with fewer kernels: several layers on one input, and a layer with its ReLU.
+"""Linear layers with fewer kernels: several layers on one input, and layers with their ReLU.
 
-Both leave the products to the library that PyTorch calls, and save what surrounds them: launches,
-sums of gradients, and passes over memory for an activation. They are faster on a GPU; on a CPU they
-compute the same.
+They save what surrounds the products: launches, sums of gradients, and passes over memory for an
+activation. They are faster on a GPU; on a CPU they compute the same. The products are those of
+cuBLAS, or, on Hopper GPUs where it is installed, those of QuACK.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,19 @@ from foveate.ops.backends import autocast
 
 from . import fused as _fused
 from .fused import concatenate, lay_side_by_side
+from .products import add_product, can_defer_norms, deferred_product, for_graphs
 
-__all__ = ["concatenate", "joint_linear", "lay_side_by_side", "linear_relu"]
+__all__ = [
+    "add_product",
+    "can_defer_norms",
+    "concatenate",
+    "deferred_product",
+    "for_graphs",
+    "joint_linear",
+    "lay_side_by_side",
+    "linear_relu",
+    "relu_feed_forward",
+]
 
 
 def joint_linear(
@@ -25,9 +36,10 @@ def joint_linear(
         out_i = x · W_iᵀ + b_i
 
     The outputs are views of one tensor, so they cannot be changed in place while gradients are
-    recorded. In the backward pass, the layers' gradients of the input are accumulated by the
-    products themselves, instead of one by one afterwards. Weights are copied for the product,
-    unless they are contiguous in memory: see `lay_side_by_side`.
+    recorded. In the backward pass, gradients of outputs that are side by side in memory, as those
+    of attention are, are one product as well; otherwise the products themselves accumulate the
+    layers' gradients of the input. Weights are copied for the product, unless they are contiguous
+    in memory: see `lay_side_by_side`.
 
     Args:
         x: `(..., in_features)`, any floating dtype.
@@ -77,3 +89,30 @@ def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
         tensor([[1., 0.]])
     """
     return _fused.linear_relu(autocast(x), autocast(weight))
+
+
+def relu_feed_forward(x: Tensor, first: Tensor, second: Tensor, dropout: float = 0.0) -> Tensor:
+    """Apply two linear layers without biases, with ReLU and dropout between them.
+
+        out = dropout(max(0, x · W₁ᵀ)) · W₂ᵀ
+
+    On a GPU, ReLU is computed by the first product. Of the inner states, only those after dropout
+    are kept for the backward pass: they are positive just where a gradient passes, and where QuACK
+    computes the products, the one for the gradient ends in that mask.
+
+    Args:
+        x: `(..., in_features)`, any floating dtype.
+        first: W₁ `(inner_features, in_features)`, in the dtype of x. Inside `torch.autocast` all
+            are cast to its dtype.
+        second: W₂ `(out_features, inner_features)`.
+        dropout: The probability with which an inner state is dropped.
+
+    Returns:
+        `(..., out_features)`.
+
+    Example:
+        >>> import torch
+        >>> relu_feed_forward(torch.tensor([[1.0, -2.0]]), torch.eye(2), 3 * torch.eye(2))
+        tensor([[3., 0.]])
+    """
+    return _fused.relu_feed_forward(autocast(x), autocast(first), autocast(second), dropout)

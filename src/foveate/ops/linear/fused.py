@@ -1,6 +1,6 @@
 """Linear layers that share a matrix product, with gradients from as few kernels as possible."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import repeat
 from typing import Any
@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from foveate.ops._triton.cache import stream_id
-from foveate.ops._triton.library import define_op
 from foveate.ops.backends import autocasts
 from foveate.ops.differentiation import is_transformed
+
+from .products import product, product_relu, product_where_positive
 
 
 def joint_linear(
@@ -37,8 +37,21 @@ def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
         return rows.view(*x.shape[:-1], len(weight))
     if is_transformed():
         return F.linear(x, weight).relu()
-    run = _LinearReLU.apply if torch.is_grad_enabled() else _product_relu
+    run = _LinearReLU.apply if torch.is_grad_enabled() else product_relu
     output: Tensor = run(x, weight)
+    return output
+
+
+def relu_feed_forward(x: Tensor, first: Tensor, second: Tensor, dropout: float) -> Tensor:
+    """Apply both layers; see `foveate.ops.linear`."""
+    if x.ndim != 2:
+        rows = relu_feed_forward(x.reshape(-1, x.shape[-1]), first, second, dropout)
+        return rows.view(*x.shape[:-1], len(second))
+    if is_transformed():
+        return F.linear(F.dropout(F.linear(x, first).relu(), dropout), second)
+    if not torch.is_grad_enabled():
+        return product(F.dropout(product_relu(x, first), dropout), second)
+    output: Tensor = _ReLUFeedForward.apply(x, first, second, dropout)
     return output
 
 
@@ -58,6 +71,9 @@ def concatenate(parts: Sequence[Tensor]) -> Tensor:
     if not _are_side_by_side(parts):
         return torch.cat(list(parts))
     return first.as_strided((sum(x.shape[0] for x in parts), *first.shape[1:]), first.stride())
+
+
+_jit: Any = torch.jit  # which does not declare is_tracing as exported
 
 
 def _are_side_by_side(parts: Sequence[Tensor]) -> bool:
@@ -93,13 +109,13 @@ def lay_side_by_side(parts: Sequence[Tensor]) -> None:
 def _joint_product(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
-    joint = F.linear(x, concatenate(weights), concatenate(biases) if biases else None)
+    joint = product(x, concatenate(weights), concatenate(biases) if biases else None)
     outputs: tuple[Tensor, ...] = joint.split_with_sizes([w.shape[0] for w in weights], 1)
     return outputs
 
 
 class _JointLinear(torch.autograd.Function):
-    """Saves x and the weights, each by itself, since the gradients come one by one."""
+    """Saves x and the weights, each by itself, since the gradients can come one by one."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, num_weights: int, *parameters: Tensor) -> tuple[Tensor, ...]:
@@ -116,16 +132,48 @@ class _JointLinear(torch.autograd.Function):
         d_biases: list[Tensor | None] = [None] * (len(needs) - len(weights))
         d_x: Tensor | None = None
         with _as_they_are(x):
-            for i, (grad, weight) in enumerate(zip(grads, weights, strict=True)):
-                if grad is None:
-                    continue
+            for first, stop, grad in _joint_gradients(grads):
+                widths = [len(weight) for weight in weights[first:stop]]
                 if needs_x:
-                    d_x = grad.mm(weight) if d_x is None else d_x.addmm_(grad, weight)
-                if needs[i]:
-                    d_weights[i] = grad.t().mm(x)
-                if d_biases and needs[len(weights) + i]:
-                    d_biases[i] = _sum_of_rows(grad)
+                    joint = concatenate(weights[first:stop])
+                    d_x = product(grad, joint.t()) if d_x is None else d_x.addmm_(grad, joint)
+                if any(needs[first:stop]):
+                    d_weights[first:stop] = grad.t().mm(x).split_with_sizes(widths)
+                if any(needs[len(weights) + first : len(weights) + stop]):
+                    d_biases[first:stop] = _sum_of_rows(grad).split_with_sizes(widths)
         return d_x, None, *d_weights, *d_biases
+
+
+def _joint_gradients(grads: Sequence[Tensor | None]) -> Iterator[tuple[int, int, Tensor]]:
+    """Join gradients that are side by side in memory, as those of attention are.
+
+    Yields:
+        The first and the end of a range of outputs, and their gradient, `(rows, out_features)`.
+    """
+    first = 0
+    while first < len(grads):
+        stop, grad = first + 1, grads[first]
+        if grad is not None:
+            while stop < len(grads) and (joined := _join_columns(grad, grads[stop])) is not None:
+                stop, grad = stop + 1, joined
+            yield first, stop, grad
+        first = stop
+
+
+def _join_columns(left: Tensor, right: Tensor | None) -> Tensor | None:
+    """Return two matrices as one, without a copy, if every row of one continues in the other."""
+    if right is None or torch.compiler.is_compiling() or type(left) is not Tensor:
+        return None
+    rows, width = left.shape[0], left.shape[1] + right.shape[1]
+    ends = left.data_ptr() + left.shape[1] * left.element_size()
+    if type(right) is not Tensor or not rows or right.data_ptr() != ends:
+        return None
+    strides = left.stride(0), 1
+    if left.stride() != strides or right.stride() != strides or strides[0] < width:
+        return None
+    if left.untyped_storage().data_ptr() != right.untyped_storage().data_ptr():
+        return None
+    return left.as_strided((rows, width), strides)
 
 
 def _sum_of_rows(grad: Tensor) -> Tensor:
@@ -143,7 +191,7 @@ class _LinearReLU(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        output = _product_relu(x, weight)
+        output = product_relu(x, weight)
         ctx.save_for_backward(x, weight, output)
         return output
 
@@ -153,46 +201,42 @@ class _LinearReLU(torch.autograd.Function):
         needs_x, needs_weight = ctx.needs_input_grad
         grad = torch.ops.aten.threshold_backward(grad, output, 0)
         with _as_they_are(x):
-            d_x = grad.mm(weight) if needs_x else None
+            d_x = product(grad, weight.t()) if needs_x else None
             return d_x, grad.t().mm(x) if needs_weight else None
+
+
+class _ReLUFeedForward(torch.autograd.Function):
+    """Saves x, the weights and the inner states after dropout.
+
+    Inner states are positive where neither ReLU nor dropout stopped them, and only there a gradient
+    passes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, first: Tensor, second: Tensor, dropout: float) -> Tensor:
+        inner = F.dropout(product_relu(x, first), dropout)
+        ctx.save_for_backward(x, first, second, inner)
+        ctx.scale = 1 / (1 - dropout) if dropout < 1 else 0.0
+        return product(inner, second)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, first, second, inner = ctx.saved_tensors
+        needs_x, needs_first, needs_second, _ = ctx.needs_input_grad
+        d_x = d_first = d_second = None
+        with _as_they_are(x):
+            if torch.is_grad_enabled():  # for second derivatives, by what they are computed from
+                inner = F.linear(x, first) * (inner > 0) * ctx.scale
+            if needs_x or needs_first:
+                d_inner = product_where_positive(grad, second.t(), inner, ctx.scale)
+                d_x = product(d_inner, first.t()) if needs_x else None
+                d_first = d_inner.t().mm(x) if needs_first else None
+            if needs_second:
+                d_second = grad.t().mm(inner)
+        return d_x, d_first, d_second, None
 
 
 def _as_they_are(x: Tensor) -> AbstractContextManager[object]:
     """Products of tensors as they are, should a backward pass run inside torch.autocast."""
     device = x.device.type
     return torch.autocast(device, enabled=False) if autocasts(device) else nullcontext()
-
-
-def _product_relu(x: Tensor, weight: Tensor) -> Tensor:
-    # The compiler would separate the product from ReLU, were it not for the op, and fake tensors
-    # need it. Elsewhere it would only take the host longer.
-    is_plain = type(x) in (Tensor, nn.Parameter) and not torch.compiler.is_compiling()
-    output: Tensor = (_add_product_relu if is_plain else _linear_relu)(x, weight)
-    return output
-
-
-def _add_product_relu(x: Tensor, weight: Tensor) -> Tensor:
-    """Add zeros as a bias, because PyTorch then calls a kernel of cuBLASLt that ends in ReLU."""
-    output: Tensor = torch._addmm_activation(_zeros(weight), x, weight.t())
-    return output
-
-
-_linear_relu = define_op(
-    "linear_relu(Tensor x, Tensor weight) -> Tensor",
-    fake=lambda x, weight: x.new_empty(len(x), len(weight)),
-)(_add_product_relu)
-
-_jit: Any = torch.jit  # which does not declare is_tracing as exported
-_zeros_by_kind: dict[tuple[int, torch.device, torch.dtype, int], Tensor] = {}
-
-
-def _zeros(weight: Tensor) -> Tensor:
-    """A bias of zeros, kept for all layers of a kind; never dropped, since graphs read it."""
-    key = len(weight), weight.device, weight.dtype, stream_id(weight.device)
-    zeros = _zeros_by_kind.get(key)
-    if zeros is None:
-        with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
-            zeros = torch.zeros(len(weight), device=weight.device, dtype=weight.dtype)
-        if not (zeros.is_cuda and torch.cuda.is_current_stream_capturing()):  # else only recorded
-            _zeros_by_kind[key] = zeros
-    return zeros

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -18,3 +19,8 @@ def joint_linear(
 def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
     """Apply the layer, then ReLU; see `foveate.ops.linear`."""
     return (x @ weight.T).clamp(min=0)
+
+
+def relu_feed_forward(x: Tensor, first: Tensor, second: Tensor, dropout: float = 0.0) -> Tensor:
+    """Apply the layers one after the other; see `foveate.ops.linear`."""
+    return F.dropout(linear_relu(x, first), dropout) @ second.T

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
-from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops._triton.softmax import empty_gradients, empty_outputs
 from foveate.ops.differentiation import once_differentiable
 
 from ..rows import PaddedRows
@@ -95,12 +95,12 @@ def _forward(
 def _fake_backward(
     grad: Tensor, q: Tensor, windows: Tensor, bias: Tensor | None, *rest: Any
 ) -> tuple[Tensor, ...]:
-    return tuple(new_or_empty(x, q) for x in (q, q, q, bias))
+    return new_or_empty(q, q), empty_gradients(q, 2), new_or_empty(bias, q)
 
 
 @define_op(
     "fovea_attention_backward(Tensor grad, Tensor q, Tensor windows, Tensor? bias, Tensor o, "
-    f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
+    f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor)",
     fake=_fake_backward,
 )
 def backward_op(
@@ -116,14 +116,14 @@ def backward_op(
     coverage: str,
     max_distance: int,
     scale: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute the gradients of q, k, v and the bias."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the gradients of q, of k and v, and of the bias."""
     key = ScheduleKey.from_arguments(
         q, bias, lengths, block_size, k_neighbours, coverage, max_distance
     )
     schedule = build_schedule(key, q.device)
-    dq, dk, dv, d_bias = _backward(grad, q, windows, bias, o, lse, schedule, scale)
-    return dq, dk, dv, or_empty(d_bias, q)
+    dq, d_kv, d_bias = _backward(grad, q, windows, bias, o, lse, schedule, scale)
+    return dq, d_kv, or_empty(d_bias, q)
 
 
 def _backward(
@@ -135,13 +135,13 @@ def _backward(
     lse: Tensor,
     schedule: Schedule,
     scale: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    dq, dk, dv, d_bias = backward(
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    dq, d_kv, d_bias = backward(
         adjacent(grad), adjacent(q), windows, schedule.bias(bias), o, lse, schedule, scale
     )
     if bias is not None and d_bias is not None:
         d_bias = d_bias.to(bias.dtype)
-    return dq, dk, dv, d_bias
+    return dq, d_kv, d_bias
 
 
 class _FoveaAttention(torch.autograd.Function):
@@ -161,8 +161,8 @@ class _FoveaAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         _, _, bias, _, _ = ctx.saved_tensors
-        dq, dk, dv, d_bias = backward_op(grad, *ctx.saved_tensors, *ctx.options)
-        return dq, dk, dv, None if bias is None else d_bias, *[None] * 6
+        dq, d_kv, d_bias = backward_op(grad, *ctx.saved_tensors, *ctx.options)
+        return dq, *d_kv.unbind(1), None if bias is None else d_bias, *[None] * 6
 
 
 class _PaddedFoveaAttention(torch.autograd.Function):
@@ -188,5 +188,5 @@ class _PaddedFoveaAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, windows, bias, o, lse = ctx.saved_tensors
-        gradients = _backward(grad, q, windows, bias, o, lse, ctx.schedule, ctx.scale)
-        return *gradients, None, None
+        dq, d_kv, d_bias = _backward(grad, q, windows, bias, o, lse, ctx.schedule, ctx.scale)
+        return dq, *d_kv.unbind(1), d_bias, None, None

@@ -32,17 +32,19 @@ def backward(
     lse: Tensor,
     schedule: Schedule,
     scale: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of q, k, v and the table of biases, if there is one.
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Compute the gradients of q, of k and v, and of the table of biases, if there is one.
 
-    `o` and `lse` are what `forward` returned; the other arguments are as there.
+    `o` and `lse` are what `forward` returned; the other arguments are as there. The gradients of k
+    and v are one tensor `(n, 2, heads, head_dim)`.
     """
     n, heads, head_dim = q.shape
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    d_windows = windows.new_empty(2, schedule.gradient_ends[-1], heads, head_dim)
+    d_rows = q.new_empty(schedule.gradient_ends[-1], 2, heads, head_dim)
     if schedule.has_padding:  # which no tile stores
         dq.zero_()
-        d_windows[:, :n].zero_()
+        d_rows[:n].zero_()
+    d_windows = d_rows.transpose(0, 1)
     delta = torch.empty_like(lse)
     tiles, entries = schedule.keys_of_queries
     buckets, sums = schedule.buckets, None
@@ -75,13 +77,13 @@ def backward(
         schedule.gradient_rows,
         *numbers,
         *strides,
-        d_windows.stride(0),
+        *d_windows.stride()[:2],
         *sizes,
         **keys_options(q, schedule.sizes.queries),
     )
     spread_gradients(d_windows, schedule)
     d_bias = None if buckets is None or sums is None else buckets.sum_by_bucket(sums)
-    return dq, d_windows[0, :n], d_windows[1, :n], d_bias
+    return dq, d_rows[:n], d_bias
 
 
 @triton.jit
@@ -204,6 +206,7 @@ def _keys_kernel(
     stride_gn,
     stride_gh,
     d_kv_stride,
+    stride_dn,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -282,6 +285,6 @@ def _keys_kernel(
     d_windows += head * stride_kh
     gradient_rows += tl.program_id(0) // heads * 2
     first, step = tl.load(gradient_rows), tl.load(gradient_rows + 1)
-    store_strided_tile(d_windows, dk_tile, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
+    store_strided_tile(d_windows, dk_tile, first, step, count, stride_dn, KEYS, HEAD_DIM, WIDTH)
     d_windows += d_kv_stride
-    store_strided_tile(d_windows, dv_tile, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
+    store_strided_tile(d_windows, dv_tile, first, step, count, stride_dn, KEYS, HEAD_DIM, WIDTH)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
-from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops._triton.softmax import empty_gradients, empty_outputs
 from foveate.ops.differentiation import once_differentiable
 
 from .backward import backward
@@ -125,12 +125,12 @@ def _fake_backward(
     needs_key_bias: bool = True,
 ) -> tuple[Tensor, ...]:
     biases = bias if needs_bias else None, key_bias if needs_key_bias else None
-    return tuple(new_or_empty(x, q) for x in (q, k, v, *biases))
+    return new_or_empty(q, q), empty_gradients(k, 2), *(new_or_empty(x, q) for x in biases)
 
 
 @define_op(
     f"relative_attention_backward(Tensor grad, Tensor o, Tensor lse, {_ARGUMENTS}, "
-    "bool needs_bias=True, bool needs_key_bias=True) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "bool needs_bias=True, bool needs_key_bias=True) -> (Tensor, Tensor, Tensor, Tensor)",
     fake=_fake_backward,
 )
 def backward_op(
@@ -152,11 +152,11 @@ def backward_op(
     needs_bias: bool = True,
     needs_key_bias: bool = True,
 ) -> tuple[Tensor, ...]:
-    """Compute the gradients of q, k, v and both biases, empty for those that are not needed."""
+    """Compute the gradients of q, of k and v, and of both biases, empty if they are not needed."""
     scoring = Scoring.from_table(
         bias, key_bias, q_positions, k_positions, causal, max_distance, scale
     )
-    dq, dk, dv, d_bias, d_key_bias = backward(
+    dq, d_kv, d_bias, d_key_bias = backward(
         adjacent(grad),
         adjacent(q),
         adjacent(k),
@@ -173,7 +173,7 @@ def backward_op(
         d_bias = d_bias.to(bias.dtype)
     if key_bias is not None and d_key_bias is not None:
         d_key_bias = d_key_bias.to(key_bias.dtype)
-    return dq, dk, dv, or_empty(d_bias, q), or_empty(d_key_bias, q)
+    return dq, d_kv, or_empty(d_bias, q), or_empty(d_key_bias, q)
 
 
 class _RelativeAttention(torch.autograd.Function):
@@ -191,8 +191,8 @@ class _RelativeAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         needs_bias, needs_key_bias = ctx.needs_input_grad[3:5]
-        dq, dk, dv, d_bias, d_key_bias = backward_op(
+        dq, d_kv, d_bias, d_key_bias = backward_op(
             grad, *ctx.saved_tensors, *ctx.options, needs_bias, needs_key_bias
         )
         biases = d_bias if needs_bias else None, d_key_bias if needs_key_bias else None
-        return dq, dk, dv, *biases, *[None] * 7
+        return dq, *d_kv.unbind(1), *biases, *[None] * 7

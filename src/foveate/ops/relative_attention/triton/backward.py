@@ -19,7 +19,7 @@ from torch import Tensor
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, next_power_of_2, padded_width
-from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
+from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient, empty_gradients
 from foveate.ops._triton.tiles import load_tile, store_tile
 
 from .bucket_sums import add_by_bucket, store_by_bucket
@@ -53,21 +53,22 @@ def backward(
     k_lengths: Sequence[int],
     needs_bias: bool,
     needs_key_bias: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Compute the gradients of q, k, v, the table of buckets and the key biases.
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Compute the gradients of q, of k and v, of the table of buckets and of the key biases.
 
-    `o` and `lse` are what `forward` returned. The gradients of the biases are float64 and float32;
-    None if they are not needed.
+    `o` and `lse` are what `forward` returned. The gradients of k and v are one tensor
+    `(n, 2, heads, head_dim)`; those of the biases are float64 and float32, None if they are not
+    needed.
     """
-    dq, dk, dv = (torch.empty(x.shape, dtype=q.dtype, device=q.device) for x in (q, k, v))
+    dq, d_kv = torch.empty(q.shape, dtype=q.dtype, device=q.device), empty_gradients(k, 2)
     delta = torch.empty_like(lse)
     d_bias = _backward_queries(
         q, k, v, o, grad, lse, delta, dq, scoring, q_lengths, k_lengths, needs_bias
     )
     d_key_bias = _backward_keys(
-        q, k, v, grad, lse, delta, dk, dv, scoring, q_lengths, k_lengths, needs_key_bias
+        q, k, v, grad, lse, delta, d_kv, scoring, q_lengths, k_lengths, needs_key_bias
     )
-    return dq, dk, dv, d_bias, d_key_bias
+    return dq, d_kv, d_bias, d_key_bias
 
 
 def _backward_queries(
@@ -308,14 +309,13 @@ def _backward_keys(
     grad: Tensor,
     lse: Tensor,
     delta: Tensor,
-    dk: Tensor,
-    dv: Tensor,
+    d_kv: Tensor,
     scoring: Scoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
     needs_key_bias: bool,
 ) -> Tensor | None:
-    """Write `dk` and `dv`, and return the gradient of the key biases if needed."""
+    """Write the gradients of k and v, and return the gradient of the key biases if needed."""
     n, heads, head_dim = k.shape
     (queries, keys), options = keys_options(q)
     tiles = sequence_tiles(k_lengths, q_lengths, keys, queries, q.device)
@@ -335,8 +335,7 @@ def _backward_keys(
             grad,
             lse,
             delta,
-            dk,
-            dv,
+            *d_kv.unbind(1),
             d_key_bias,
             scoring.table,
             scoring.near_buckets,
@@ -346,7 +345,7 @@ def _backward_keys(
             bounds,
             tiles,
         ),
-        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2]),
+        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2], d_kv.stride(0)),
         (len(tiles), q.shape[0], n, heads, scoring.reach, scoring.scale),
         (
             scoring.causal,
@@ -388,6 +387,7 @@ def _keys_kernel(
     stride_vh,
     stride_gn,
     stride_gh,
+    stride_dkn,
     num_tiles,
     n,
     n_keys,
@@ -409,7 +409,6 @@ def _keys_kernel(
     head = (tl.program_id(0) // num_tiles).to(tl.int64)
     tile = tl.program_id(0) % num_tiles
     start, first, num_keys, q_start, num_queries, query_tile = load_sequence_tile(tiles, tile)
-    stride_dkn = heads * HEAD_DIM
     q += q_start * stride_qn + head * stride_qh
     k += start * stride_kn + head * stride_kh
     v += start * stride_vn + head * stride_vh

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from foveate.ops._triton.library import define_op
 from foveate.ops._triton.math import adjacent
-from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops._triton.softmax import empty_gradients, empty_outputs
 from foveate.ops.differentiation import once_differentiable
 
 from .backward import backward
@@ -61,12 +61,12 @@ def forward_op(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[Tensor, 
 
 @define_op(
     "tree_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
-    f"{_OPTIONS}) -> (Tensor, Tensor, Tensor)",
-    fake=lambda _, q, *__: (q.new_empty(q.shape), q.new_empty(q.shape), q.new_empty(q.shape)),
+    f"{_OPTIONS}) -> Tensor",
+    fake=lambda _, q, *__: empty_gradients(q, 3),
 )
 def backward_op(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *options: Any
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> Tensor:
     """Compute the gradients of q, k and v; see `backward`."""
     *tiles, parent, siblings, children, scale = options
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
@@ -88,5 +88,5 @@ class _TreeAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        dq, dk, dv = backward_op(grad, *ctx.saved_tensors, *ctx.options)
+        dq, dk, dv = backward_op(grad, *ctx.saved_tensors, *ctx.options).unbind(1)
         return dq, dk, dv, *[None] * 7

@@ -9,12 +9,12 @@ large family, so one program owns each sum and adds its terms in a fixed order: 
 bit for bit from run to run.
 """
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.math import dot
+from foveate.ops._triton.softmax import empty_gradients
 
 from .partition import ForestTiles
 from .tile import (
@@ -44,11 +44,12 @@ def backward(
     tiles: ForestTiles,
     edges: tuple[bool, bool, bool],
     scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of q, k and v, `(n, heads, head_dim)`, from that of the output."""
-    dq, dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3))
-    tensors = (q, k, v, o, grad, lse, dq, dk, dv)
-    strides = (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2])
+) -> Tensor:
+    """Compute the gradients of q, k and v from that of the output: `(n, 3, heads, head_dim)`."""
+    gradients = empty_gradients(q, 3)
+    tensors = (q, k, v, o, grad, lse, *gradients.unbind(1))
+    inputs = (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2])
+    strides = (*inputs, gradients.stride(0))
     launch_passes(
         _backward,
         tensors,
@@ -59,7 +60,7 @@ def backward(
         registers=(128, 168),
         programs_per_large_tile=2,
     )
-    return dq, dk, dv
+    return gradients
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALIZED)
@@ -83,6 +84,7 @@ def _backward(
     stride_vh,
     stride_gn,
     stride_gh,
+    stride_dn,
     n,
     heads,
     capacity,
@@ -115,9 +117,9 @@ def _backward(
         )
         mask = _mask(node, role, node, role, PARENT, SIBLINGS, CHILDREN)
         weights, slopes = _slopes(keys, values, queries, grads, outs, log_total, mask, scale)
-        _store(dv, dot(weights, grads), node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
-        _store(dk, dot(slopes, queries), node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
-        _store(dq, dot(slopes.T, keys), node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+        _store(dv, dot(weights, grads), node, keep, head, stride_dn, INNER, HEAD_DIM, WIDTH)
+        _store(dk, dot(slopes, queries), node, keep, head, stride_dn, INNER, HEAD_DIM, WIDTH)
+        _store(dq, dot(slopes.T, keys), node, keep, head, stride_dn, INNER, HEAD_DIM, WIDTH)
     else:
         first, stop = family_tiles(lists, tile, capacity)
         if job % 2 == 0:
@@ -137,8 +139,8 @@ def _backward(
                 )
                 dv_sum = dot(weights, grads, dv_sum)
                 dk_sum = dot(slopes, queries, dk_sum)
-            _store(dv, dv_sum, node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
-            _store(dk, dk_sum, node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+            _store(dv, dv_sum, node, keep, head, stride_dn, INNER, HEAD_DIM, WIDTH)
+            _store(dk, dk_sum, node, keep, head, stride_dn, INNER, HEAD_DIM, WIDTH)
         else:
             queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
             grads, outs, log_total = _load_outputs(
@@ -152,7 +154,7 @@ def _backward(
                 mask = _mask(other_node, other_role, node, role, PARENT, SIBLINGS, CHILDREN)
                 _, slopes = _slopes(keys, values, queries, grads, outs, log_total, mask, scale)
                 dq_sum = dot(slopes.T, keys, dq_sum)
-            _store(dq, dq_sum, node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+            _store(dq, dq_sum, node, keep, head, stride_dn, INNER, HEAD_DIM, WIDTH)
 
 
 @triton.jit
@@ -206,13 +208,13 @@ def _store(
     node,
     keep,
     head,
-    heads,
+    stride_dn,
     INNER: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
     """Store the first pass's part of a gradient, or add the second's to it."""
-    pointers = node_pointers(x, node, head, heads * HEAD_DIM, HEAD_DIM, WIDTH)
+    pointers = node_pointers(x, node, head, stride_dn, HEAD_DIM, WIDTH)
     mask = node_mask(keep, HEAD_DIM, WIDTH)
     if INNER:
         value += tl.load(pointers, mask=mask, other=0.0).to(tl.float32)

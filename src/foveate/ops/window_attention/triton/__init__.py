@@ -13,7 +13,7 @@ from torch import Tensor
 
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
-from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops._triton.softmax import empty_gradients, empty_outputs
 from foveate.ops.differentiation import once_differentiable
 from foveate.ops.relative_attention.triton import backward_op as relative_backward_op
 from foveate.ops.relative_attention.triton import forward_op as relative_forward_op
@@ -147,12 +147,13 @@ def _fake_backward(
     global_bias: Tensor | None,
     *rest: Any,
 ) -> tuple[Tensor, ...]:
-    return tuple(new_or_empty(x, q) for x in (q, k, v, global_k, global_v, bias, global_bias))
+    biases = (new_or_empty(x, q) for x in (bias, global_bias))
+    return empty_gradients(q, 3), empty_gradients(global_k, 2), *biases
 
 
 @define_op(
     f"window_attention_backward(Tensor grad, Tensor o, Tensor lse, {_ARGUMENTS}) -> "
-    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "(Tensor, Tensor, Tensor, Tensor)",
     fake=_fake_backward,
 )
 def backward_op(
@@ -176,14 +177,14 @@ def backward_op(
     max_distance: int,
     scale: float,
 ) -> tuple[Tensor, ...]:
-    """Compute the gradients of q, k, v, the global keys and values, and both biases."""
+    """Compute the gradients of q, k and v, of the global keys and values, and of both biases."""
     global_tokens = dq = None
-    d_global_k, d_global_v = torch.empty_like(global_k), torch.empty_like(global_v)
+    d_global_kv = empty_gradients(global_k, 2)
     d_global_bias = None if global_bias is None else torch.zeros_like(global_bias)
     if bias is None and global_bias is None and global_key_bias is None:
         global_tokens = _global_tokens(global_k, global_v, global_lengths)
     elif global_k.shape[0]:
-        dq, d_global_k, d_global_v, d_global_bias, _ = relative_backward_op(
+        dq, d_global_kv, d_global_bias, _ = relative_backward_op(
             grad,
             o,
             lse,
@@ -203,15 +204,12 @@ def backward_op(
         )
     scoring = Scoring.from_table(bias, masked_keys, left, right, max_distance, scale)
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
-    dq, dk, dv, d_global, d_bias = backward(
-        grad, q, k, v, o, lse, scoring, lengths, global_tokens, dq
-    )
+    d_qkv, d_global, d_bias = backward(grad, q, k, v, o, lse, scoring, lengths, global_tokens, dq)
     if d_global is not None:
-        d_global_k.copy_(d_global[0])
-        d_global_v.copy_(d_global[1])
+        d_global_kv.copy_(d_global.transpose(0, 1))
     if bias is not None and d_bias is not None:
         d_bias = d_bias.to(bias.dtype)
-    return dq, dk, dv, d_global_k, d_global_v, or_empty(d_bias, q), or_empty(d_global_bias, q)
+    return d_qkv, d_global_kv, or_empty(d_bias, q), or_empty(d_global_bias, q)
 
 
 class _WindowAttention(torch.autograd.Function):
@@ -229,10 +227,11 @@ class _WindowAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
-        *gradients, d_bias, d_global_bias = backward_op(grad, *saved, *ctx.options)
+        d_qkv, d_global_kv, d_bias, d_global_bias = backward_op(grad, *saved, *ctx.options)
         bias, global_bias = saved[7:9]
         return (
-            *gradients,
+            *d_qkv.unbind(1),
+            *d_global_kv.unbind(1),
             None if bias is None else d_bias,
             None if global_bias is None else d_global_bias,
             *[None] * 9,

@@ -19,7 +19,7 @@ from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, cdiv, dot, padded_width
-from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
+from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient, empty_gradients
 from foveate.ops._triton.tiles import load_tile, store_tile
 
 from .scoring import (
@@ -54,8 +54,8 @@ def backward(
     scoring: Scoring,
     lengths: Sequence[int],
     global_tokens: GlobalTokens | None,
-    dq: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+    other_dq: Tensor | None,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Compute the gradients of q, k, v, the global keys and values, and the table of buckets.
 
     Args:
@@ -68,22 +68,22 @@ def backward(
         scoring: The terms that turn products into scores.
         lengths: The number of tokens in each sequence.
         global_tokens: Global keys and values that `forward` attended to.
-        dq: Gradient of q by other keys, which is completed in place.
+        other_dq: Gradient of q by other keys, which is added to that of q.
 
     Returns:
-        dq, dk, dv; the gradients of the global keys and values,
-        `(2, global_tokens, heads, head_dim)` float32, and of the table, float64, or None.
+        The gradients of q, k and v, `(n, 3, heads, head_dim)`; of the global keys and values,
+        `(2, global_tokens, heads, head_dim)` float32; and of the table, float64, or None.
     """
     n, heads, head_dim = q.shape
-    dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(2))
-    has_dq = dq is not None
-    dq = torch.empty_like(dk) if dq is None else dq
+    gradients = empty_gradients(q, 3)
+    dq, dk, dv = gradients.unbind(1)
     delta = torch.empty_like(lse)
     strides = (
         *q.stride()[:2],
         *k.stride()[:2],
         *v.stride()[:2],
         *grad.stride()[:2],
+        gradients.stride(0),
         *global_strides(global_tokens),
     )
     widths = head_dim, padded_width(head_dim)
@@ -99,10 +99,10 @@ def backward(
     launch(
         _queries_kernel,
         len(tiles) * heads,
-        (q, k, v, o, grad, lse, delta, dq, sums, *inputs, tiles),
+        (q, k, v, o, grad, lse, delta, dq, other_dq, sums, *inputs, tiles),
         strides,
         (*scoring.numbers, len(tiles), n, heads),
-        (has_dq, *widths, global_size, *sizes),
+        (*widths, global_size, *sizes),
         **options,
     )
     sizes, options = keys_options(q)
@@ -125,7 +125,7 @@ def backward(
     )
     d_global = None if chunk_sums is None else chunk_sums.sum(0)
     d_bias = None if buckets is None or sums is None else buckets.sum_by_bucket(sums)
-    return dq, dk, dv, d_global, d_bias
+    return gradients, d_global, d_bias
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALIZED)
@@ -138,6 +138,7 @@ def _queries_kernel(
     lse,
     delta,
     dq,
+    other_dq,
     sums,
     global_k,
     global_v,
@@ -152,6 +153,7 @@ def _queries_kernel(
     stride_vh,
     stride_gn,
     stride_gh,
+    stride_dn,
     stride_global_kn,
     stride_global_kh,
     stride_global_vn,
@@ -164,7 +166,6 @@ def _queries_kernel(
     num_tiles,
     n,
     heads,
-    HAS_DQ: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     GLOBAL: tl.constexpr,
@@ -180,7 +181,7 @@ def _queries_kernel(
     v += start * stride_vn + head * stride_vh
     stride_on = heads * HEAD_DIM
     o += start * stride_on + head * HEAD_DIM
-    dq += start * stride_on + head * HEAD_DIM
+    dq += start * stride_dn + head * HEAD_DIM
     grad += start * stride_gn + head * stride_gh
     lse += head * n + start
     delta += head * n + start
@@ -258,9 +259,11 @@ def _queries_kernel(
         tl.store(sums + reach, tl.sum(after))
 
     dq_tile *= scale
-    if HAS_DQ:
-        dq_tile += load_tile(dq, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
-    store_tile(dq, dq_tile, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH)
+    if other_dq is not None:
+        other_dq += start * stride_on + head * HEAD_DIM
+        other_tile = load_tile(other_dq, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH)
+        dq_tile += other_tile.to(tl.float32)
+    store_tile(dq, dq_tile, first, length, stride_dn, QUERIES, HEAD_DIM, WIDTH)
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALIZED)
@@ -287,6 +290,7 @@ def _keys_kernel(
     stride_vh,
     stride_gn,
     stride_gh,
+    stride_dn,
     stride_global_kn,
     stride_global_kh,
     stride_global_vn,
@@ -389,13 +393,13 @@ def _keys_kernel(
             weights, grads, values, d, queries, dk_tile, dv_tile
         )
 
-    stride_on = heads * HEAD_DIM
-    dk += start * stride_on + head * HEAD_DIM
-    dv += start * stride_on + head * HEAD_DIM
-    store_tile(dk, dk_tile * scale, first, num_window_keys, stride_on, KEYS, HEAD_DIM, WIDTH)
-    store_tile(dv, dv_tile, first, num_window_keys, stride_on, KEYS, HEAD_DIM, WIDTH)
+    dk += start * stride_dn + head * HEAD_DIM
+    dv += start * stride_dn + head * HEAD_DIM
+    store_tile(dk, dk_tile * scale, first, num_window_keys, stride_dn, KEYS, HEAD_DIM, WIDTH)
+    store_tile(dv, dv_tile, first, num_window_keys, stride_dn, KEYS, HEAD_DIM, WIDTH)
     if global_k is not None:  # noqa: SIM102, known when the kernel is compiled
         if is_global:
+            stride_on = heads * HEAD_DIM
             chunk_row = 2 * chunk.to(tl.int64) * num_global + k_start
             chunk_sums += chunk_row * stride_on + head * HEAD_DIM
             store_tile(
