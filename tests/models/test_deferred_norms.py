@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from foveate.models.accelerate import capture
-from foveate.models.hdt import HDTConfig, HDTModel, modeling_hdt
+from foveate.models.hdt import HDTConfig, HDTModel, deferred_norms, modeling_hdt
 from foveate.ops.linear import products
 from tests.devices import gpu
 from tests.numerics import relative_error
@@ -16,7 +16,8 @@ from tests.numerics import relative_error
 def models(monkeypatch):
     """A model in bfloat16, and the same in float64; how often norms were deferred."""
     pytest.importorskip("quack", exc_type=ImportError)
-    monkeypatch.setattr(products, "FEWEST_ROWS", 1)
+    for module in (products, deferred_norms):
+        monkeypatch.setattr(module, "FEWEST_ROWS", 1)
     torch.manual_seed(0)
     config = HDTConfig(
         vocab_size=50, d_model=128, d_kv=32, d_ff=256, num_layers=3, num_heads=4, dropout_rate=0.0
