@@ -27,12 +27,8 @@ from torch import Tensor
 import report
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.projections import lay_out_weights
-from foveate.ops.linear import (
-    add_product,
-    deferred_product,
-    for_graphs,
-    products,
-)
+from foveate.ops.linear import for_graphs, products
+from foveate.ops.linear.products import add_product, deferred_product
 from foveate.ops.rms_norm import residual_rms_norm
 from foveate.ops.tree_attention import Tree
 from timing import copy_rate, matmul_rate, milliseconds

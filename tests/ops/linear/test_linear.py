@@ -9,8 +9,6 @@ from tests.quack import QuackStandIn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from foveate.ops.linear import (
-    add_product,
-    deferred_product,
     joint_linear,
     linear_relu,
     products,
@@ -18,6 +16,7 @@ from foveate.ops.linear import (
     relu_feed_forward,
 )
 from foveate.ops.linear.fused import _joint_gradients
+from foveate.ops.linear.products import add_product, deferred_product
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")

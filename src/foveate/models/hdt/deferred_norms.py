@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from foveate.models.projections import is_changed
-from foveate.ops import linear
-from foveate.ops.linear import add_product, concatenate, deferred_product
+from foveate.ops.linear import concatenate, products
+from foveate.ops.linear.products import add_product, deferred_product
 from foveate.ops.rotary import rotate
 from foveate.ops.tree_attention import Tree, tree_attention
 
@@ -37,7 +37,7 @@ def can_defer_norms(blocks: nn.ModuleList, hidden_states: Tensor) -> bool:
     feed_forward = first.layer[1].DenseReluDense
     if feed_forward.is_gated or type(feed_forward.activation) is not nn.ReLU:
         return False
-    if not linear.can_defer_norms(hidden_states, feed_forward.wi.weight):
+    if not products.can_defer_norms(hidden_states, feed_forward.wi.weight):
         return False
     parts = list(blocks.modules())
     weights = [part.weight for part in parts if hasattr(part, "weight")]

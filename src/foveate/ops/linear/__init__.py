@@ -13,13 +13,10 @@ from foveate.ops.backends import autocast
 
 from . import fused as _fused
 from .fused import concatenate, lay_side_by_side
-from .products import add_product, can_defer_norms, deferred_product, for_graphs
+from .products import for_graphs
 
 __all__ = [
-    "add_product",
-    "can_defer_norms",
     "concatenate",
-    "deferred_product",
     "for_graphs",
     "joint_linear",
     "lay_side_by_side",
