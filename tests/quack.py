@@ -2,7 +2,7 @@
 
 
 class QuackStandIn:
-    """Computes what the kernels of QuACK do, and counts the calls."""
+    """Computes what the kernels of QuACK do, and records the calls."""
 
     def __init__(self):
         self.calls = []
@@ -24,7 +24,7 @@ class QuackStandIn:
         total = residual + x @ weight.T
         return total, (total.square().mean(1) + eps).rsqrt()
 
-    def deferred_product(self, x, scales, weight, relu):
+    def deferred_product(self, x, scales, weight, activation):
         self.calls.append("deferred_product")
         scaled = (x @ weight.T) * scales[:, None]
-        return scaled.clamp(min=0) if relu else scaled
+        return scaled if activation is None else scaled.clamp(min=0)

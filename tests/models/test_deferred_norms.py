@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from foveate.models.accelerate import capture
-from foveate.models.hdt import HDTConfig, HDTModel, deferred_norms, modeling_hdt
+from foveate.models.hdt import HDTConfig, HDTModel, modeling_hdt
 from foveate.ops.linear import products
 from tests.devices import gpu
 from tests.numerics import relative_error
@@ -14,10 +14,10 @@ from tests.numerics import relative_error
 
 @pytest.fixture
 def models(monkeypatch):
-    """A model in bfloat16, and the same in float64; how often norms were deferred."""
+    """A model in bfloat16, and the same in float64."""
     pytest.importorskip("quack", exc_type=ImportError)
-    for module in (products, deferred_norms):
-        monkeypatch.setattr(module, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(products, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(modeling_hdt, "_FEWEST_DEFERRED", 1)
     torch.manual_seed(0)
     config = HDTConfig(
         vocab_size=50, d_model=128, d_kv=32, d_ff=256, num_layers=3, num_heads=4, dropout_rate=0.0

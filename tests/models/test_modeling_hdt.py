@@ -15,6 +15,8 @@ from transformers import (
     TrainingArguments,
 )
 
+from foveate.models import projections
+from foveate.models.accelerate import use_float8
 from foveate.models.hdt import (
     HDTConfig,
     HDTForAnchorClassification,
@@ -23,6 +25,7 @@ from foveate.models.hdt import (
     HDTModel,
     modeling_hdt,
 )
+from foveate.models.hdt.modeling_hdt import HDTEncoder
 from foveate.ops.linear import products
 from foveate.ops.tree_attention import Tree
 from tests.numerics import relative_error
@@ -396,6 +399,78 @@ def test_norms_inside_of_products(hdt, hdt_config, monkeypatch):
     expected = encode(hdt, IDS, PARENTS).last_hidden_state
     quack = QuackStandIn()
     monkeypatch.setattr(products, "_quack_for", lambda *_: quack)
-    monkeypatch.setattr(modeling_hdt, "can_defer_norms", lambda *_: True)
+    monkeypatch.setattr(HDTEncoder, "_can_defer_norms", lambda *_: True)
     assert relative_error(encode(hdt, IDS, PARENTS).last_hidden_state, expected) < 1e-12
     assert quack.calls == ["deferred_product", "add_product"] * 2 * hdt_config.num_layers
+
+
+class Adapter(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + 1
+
+
+def train_dropout(model):
+    model.encoder.block[1].layer[0].dropout.train()
+
+
+def adapt(model):
+    attention = model.encoder.block[1].layer[0].SelfAttention
+    adapter = Adapter(attention.q.in_features, attention.q.out_features, bias=False)
+    attention.q = adapter.to(attention.q.weight)
+
+
+def add_bias(model):
+    layer = model.encoder.block[0].layer[1].DenseReluDense.wo
+    layer.bias = nn.Parameter(torch.zeros_like(layer.weight[:, 0]))
+
+
+def hook(model):
+    model.encoder.block[1].register_forward_hook(lambda *_: None)
+
+
+CHANGES = {
+    "nothing": (lambda model: None, True),
+    "training": (lambda model: model.train(), False),
+    "dropout of a layer": (train_dropout, False),
+    "an adapter": (adapt, False),
+    "a bias": (add_bias, False),
+    "a hook": (hook, False),
+    "8-bit layers": (use_float8, False),
+    "a norm in another dtype": (lambda model: model.encoder.block[0].layer[0].float(), False),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_norms_are_deferred_only_in_plain_blocks(how, monkeypatch):
+    for module in (modeling_hdt, products):
+        monkeypatch.setattr(module, "chooses_for_graphs", lambda: True)
+    monkeypatch.setattr(modeling_hdt, "can_defer_norms", lambda *_: True)
+    monkeypatch.setattr(modeling_hdt, "_FEWEST_DEFERRED", 8)
+    monkeypatch.setattr(projections, "_joins", lambda _: True)
+    config = HDTConfig(vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
+    model = HDTModel(config).bfloat16().eval()
+    change, expected = CHANGES[how]
+    change(model)
+    x = torch.randn(8, 16, dtype=torch.bfloat16)
+    with torch.no_grad():
+        assert model.encoder._can_defer_norms(x) == expected
+        assert not model.encoder._can_defer_norms(x[:7])
+    assert not model.encoder._can_defer_norms(x)  # gradients are needed
+
+
+def test_norms_of_gated_blocks_are_not_deferred(monkeypatch):
+    monkeypatch.setattr(modeling_hdt, "chooses_for_graphs", lambda: True)
+    monkeypatch.setattr(modeling_hdt, "can_defer_norms", lambda *_: True)
+    monkeypatch.setattr(modeling_hdt, "_FEWEST_DEFERRED", 1)
+    monkeypatch.setattr(projections, "_joins", lambda _: True)
+    config = HDTConfig(
+        vocab_size=60,
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=1,
+        num_heads=2,
+        feed_forward_proj="gated-relu",
+    )
+    with torch.no_grad():
+        assert not HDTModel(config).eval().encoder._can_defer_norms(torch.randn(8, 16))

@@ -26,9 +26,10 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
         layers: The layers: `nn.Linear`, or what replaces it, such as an adapter.
 
     Returns:
-        For each layer its output `(..., out_features)`.
+        For each layer its output `(..., out_features)`; those of several layers are views of one
+        tensor.
     """
-    if all(_is_plain(layer, hidden_states) for layer in layers):
+    if all(is_plain(layer, hidden_states) for layer in layers):
         plain = cast(tuple[nn.Linear, ...], layers)
         biases = [layer.bias for layer in plain if layer.bias is not None]
         if len(biases) in (0, len(plain)):
@@ -65,7 +66,7 @@ def project_relu(hidden_states: Tensor, layer: nn.Module, activation: nn.Module)
     Returns:
         `(..., out_features)`.
     """
-    if _is_relu(activation) and _is_plain(layer, hidden_states) and layer.bias is None:
+    if _is_relu(activation) and is_plain(layer, hidden_states) and layer.bias is None:
         return linear_relu(hidden_states, cast(nn.Linear, layer).weight)
     output: Tensor = activation(layer(hidden_states))
     return output
@@ -115,9 +116,12 @@ def _is_plain_feed_forward(
 ) -> bool:
     """Return whether two layers do nothing but products with ReLU and dropout between them."""
     layers = first, second
-    if not all(_is_plain(layer, hidden_states) and layer.bias is None for layer in layers):
+    if not all(is_plain(layer, hidden_states) and layer.bias is None for layer in layers):
         return False
     return _is_relu(activation) and type(dropout) is nn.Dropout and not is_changed(dropout)
+
+
+_COMPUTED = torch.float16, torch.bfloat16, torch.float32, torch.float64
 
 
 def to_weight_dtype(hidden_states: Tensor, layer: nn.Module) -> Tensor:
@@ -133,7 +137,7 @@ def to_weight_dtype(hidden_states: Tensor, layer: nn.Module) -> Tensor:
     weight = getattr(layer, "weight", None)
     if torch.is_autocast_enabled(hidden_states.device.type) or not isinstance(weight, Tensor):
         return hidden_states
-    return hidden_states.to(weight.dtype) if weight.is_floating_point() else hidden_states
+    return hidden_states.to(weight.dtype) if weight.dtype in _COMPUTED else hidden_states
 
 
 def add_and_norm(hidden_states: Tensor, update: Tensor, layer: nn.LayerNorm) -> Tensor:
@@ -231,8 +235,8 @@ def drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
     return output
 
 
-def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
-    """Return whether a layer does nothing but a product with its weight, on a GPU.
+def is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
+    """Return whether a layer does nothing but a product with its weight, and a bias, on a GPU.
 
     Adapters, quantized layers, layers with hooks and layers whose `forward` was replaced have to be
     called themselves.

@@ -1,5 +1,7 @@
 """On a GPU if there is one, else on the CPU: the functions are the same, the kernels are not."""
 
+from threading import Thread
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,14 +11,21 @@ from tests.quack import QuackStandIn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from foveate.ops.linear import (
+    for_graphs,
     joint_linear,
+    lay_side_by_side,
     linear_relu,
     products,
     reference,
     relu_feed_forward,
 )
 from foveate.ops.linear.fused import _joint_gradients
-from foveate.ops.linear.products import add_product, deferred_product
+from foveate.ops.linear.products import (
+    _quack_for,
+    add_product,
+    chooses_for_graphs,
+    deferred_product,
+)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
@@ -105,7 +114,8 @@ def test_gradients_side_by_side_are_one(rows, in_features, widths, data):
     if places != sorted(places):  # now some are elsewhere
         grads = [None if x is None or i == places[0] else x for i, x in enumerate(grads)]
         grads[places[0]] = columns[places[0]].clone()
-    groups = list(_joint_gradients(grads))
+    with torch.no_grad():
+        groups = list(_joint_gradients(grads, [0] * len(grads)))
     for first, stop, grad in groups:
         assert torch.equal(grad, torch.cat(grads[first:stop], 1))
     assert sum(stop - first for first, stop, _ in groups) == sum(x is not None for x in grads)
@@ -122,19 +132,65 @@ def test_gradients_side_by_side_are_one(rows, in_features, widths, data):
 
 
 def test_products_of_quack(monkeypatch):
-    x, first, second, bias = leaves((7, 8), (16, 8), (4, 16), (16,))
+    x, first, second, bias = leaves((7, 8), (16, 8), (24, 16), (16,))
     expected = with_gradients(joint(reference.joint_linear, 1), [x, first, bias])
     expected += with_gradients(reference.linear_relu, [x, first])
     expected += with_gradients(reference.relu_feed_forward, [x, first, second])
     quack = QuackStandIn()
     monkeypatch.setattr(products, "_quack_for", lambda *_: quack)
+    monkeypatch.setattr(products, "chooses_for_graphs", lambda: True)
     actual = with_gradients(joint(joint_linear, 1), [x, first, bias])
     actual += with_gradients(linear_relu, [x, first])
     actual += with_gradients(relu_feed_forward, [x, first, second])
     assert all(relative_error(*pair) < 1e-12 for pair in zip(actual, expected, strict=True))
-    joint_calls, relu_calls = ["product"] * 2, ["product_relu", "product"]
-    feed_forward_calls = ["product_relu", "product", "product_where_positive", "product"]
-    assert quack.calls == joint_calls + relu_calls + feed_forward_calls
+    # Gradients of inputs have fewer features than are added up.
+    feed_forward_calls = ["product_relu", "product", "product_where_positive"]
+    assert quack.calls == ["product", "product_relu", *feed_forward_calls]
+
+
+def test_graphs_are_chosen_for_in_one_thread(monkeypatch):
+    found = []
+    x, weight = leaves((3, 4), (5, 4))
+
+    def record(*_):
+        found.append(chooses_for_graphs())
+
+    monkeypatch.setattr(products, "_quack_for", record)
+    with for_graphs():
+        with for_graphs():
+            pass
+        thread = Thread(target=lambda: found.append(chooses_for_graphs()))
+        thread.start()
+        thread.join()
+        (out,) = joint_linear(x, [weight])
+    out.sum().backward()  # chooses like the forward pass
+    with for_graphs(), pytest.raises(KeyError):
+        raise KeyError
+    assert not chooses_for_graphs()
+    assert found[:2] == [False, True]
+
+
+def test_quack_is_not_used_without_need(monkeypatch):
+    """Only in the context, on a GPU, without gradients, and for rows and dtypes that it takes."""
+    x, weight = (t.detach().bfloat16() for t in leaves((8, 16), (16, 16)))
+    monkeypatch.setattr(products, "_quack", lambda device: "QuACK")
+    monkeypatch.setattr(products, "FEWEST_ROWS", 8)
+    assert _quack_for(x, weight) is None
+    with torch.no_grad():
+        assert _quack_for(x, weight) is None
+        with for_graphs():
+            expected = "QuACK" if DEVICE == "cuda" else None
+            assert _quack_for(x, weight) == _quack_for(x, weight.t()) == expected
+            assert _quack_for(x[:7], weight) is None
+            assert _quack_for(x.float(), weight.float()) is None
+            assert _quack_for(x, weight[:12]) is None
+            assert _quack_for(x[:, ::2], weight[:, :8]) is None
+            assert _quack_for(x[:1].expand(8, 16), weight) is None
+    assert products._is_aligned(x, x)
+    assert products._is_aligned(x[:, 8:], x)
+    assert not products._is_aligned(x[:, 4:], x)
+    assert not products._is_aligned(x[:1].expand(8, 16), x)
+    assert not products._is_aligned(x[0, ::2], x)
 
 
 @gpu
@@ -142,7 +198,7 @@ def test_products_of_quack(monkeypatch):
 def test_kernels_of_quack(dtype, monkeypatch):
     pytest.importorskip("quack", exc_type=ImportError)
     monkeypatch.setattr(products, "FEWEST_ROWS", 1)
-    monkeypatch.setattr(products, "_captures", 1)  # as in the context `for_graphs`
+    monkeypatch.setattr(products, "chooses_for_graphs", lambda: True)
     for rows, widths in ((1, (8, 8, 16)), (130, (72, 200, 8)), (1001, (64, 256, 136))):
         n, inner, out = widths
         parts = leaves((rows, n), (inner, n), (out, inner), (inner,), dtype=dtype)
@@ -193,9 +249,64 @@ def test_other_precisions(dtype):
     expected = with_gradients(joint(reference.joint_linear, 3), exact)
     actual += with_gradients(linear_relu, rounded[:2])
     expected += with_gradients(reference.linear_relu, exact[:2])
+    second = leaves((24, 64), dtype=dtype)
+    actual += with_gradients(relu_feed_forward, [*rounded[:2], *second])
+    exact += [x.detach().double().requires_grad_() for x in second]
+    expected += with_gradients(reference.relu_feed_forward, [*exact[:2], exact[-1]])
     for pair in zip(actual, expected, strict=True):
         assert pair[0].dtype == dtype
         assert relative_error(*pair) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("lays_out", [False, True])
+def test_second_derivatives_of_gradients_side_by_side(lays_out):
+    x, *weights = leaves((3, 4), (2, 4), (5, 4))
+    if lays_out:
+        lay_side_by_side(weights)
+    results = []
+    for function in (joint_linear, reference.joint_linear):
+        cubes = torch.cat(function(x, weights, None), 1).pow(3).sum()
+        gradients = torch.autograd.grad(cubes, [x, *weights], create_graph=True)
+        squares = sum(gradient.square().sum() for gradient in gradients)
+        results.append(torch.autograd.grad(squares, [x, *weights]))
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("frozen", [(), (1,), (0, 2)])
+def test_gradients_side_by_side_with_frozen_weights_and_biases(frozen):
+    x, *parameters = leaves((6, 4), *[(3, 4)] * 3, *[(3,)] * 3)
+    for i in frozen:
+        parameters[i].requires_grad_(False)
+    needed = [x, *(p for p in parameters if p.requires_grad)]
+    results = []
+    for function in (joint_linear, reference.joint_linear):
+        cubes = torch.cat(function(x, parameters[:3], parameters[3:]), 1).pow(3).sum()
+        results.append(torch.autograd.grad(cubes, needed))
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(*results, strict=True))
+
+
+def test_batches_of_gradients():
+    x, *weights = leaves((3, 4), (2, 4), (5, 4))
+    batch = torch.randn(6, 3, 7, dtype=x.dtype, device=DEVICE)
+    results = []
+    for function in (joint_linear, reference.joint_linear):
+        out = torch.cat(function(x, weights, None), 1)
+        options = {"is_grads_batched": True, "retain_graph": True}
+        results.append(torch.autograd.grad(out, [x, *weights], batch, **options))
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(*results, strict=True))
+
+
+def test_gradients_of_weights_can_be_clipped_and_changed():
+    x, *weights = leaves((3, 4), (2, 4), (5, 4))
+    torch.cat(joint_linear(x, weights), 1).pow(3).sum().backward()
+    before = [weight.grad.clone() for weight in weights]
+    norm = torch.nn.utils.clip_grad_norm_(weights, 0.1)
+    for weight, gradient in zip(weights, before, strict=True):
+        assert weight.grad.is_contiguous()
+        assert relative_error(weight.grad, gradient * 0.1 / norm) < 1e-5
+    kept = weights[1].grad.clone()
+    weights[0].grad.zero_()
+    assert torch.equal(weights[1].grad, kept)
 
 
 def test_gradients_by_differences():
@@ -208,11 +319,18 @@ def test_gradients_by_differences():
     assert torch.autograd.gradcheck(relu_feed_forward, layers)
     assert torch.autograd.gradgradcheck(relu_feed_forward, layers)
 
+    def with_dropout(*layers):
+        torch.manual_seed(0)
+        return relu_feed_forward(*layers, 0.3)
 
-@pytest.mark.parametrize("function", [joint(joint_linear, 1), linear_relu])
+    assert torch.autograd.gradgradcheck(with_dropout, layers)
+
+
+@pytest.mark.parametrize("function", [joint(joint_linear, 1), linear_relu, relu_feed_forward])
 def test_autocast(function):
     """Around the forward pass, around the backward pass, or around both."""
-    inputs = leaves((6, 8), (4, 8), dtype=torch.float32)
+    second = [(5, 4)] if function is relu_feed_forward else []
+    inputs = leaves((6, 8), (4, 8), *second, dtype=torch.float32)
     expected = with_gradients(function, inputs)
     for forward, backward in ((True, False), (False, True), (True, True)):
         with torch.autocast(DEVICE, torch.bfloat16, enabled=forward):
@@ -258,7 +376,7 @@ def test_compiles_without_graph_breaks():
 
     def network(x, first, *others):
         a, b = joint_linear(x, others)
-        return linear_relu(a * b, first)
+        return relu_feed_forward(linear_relu(a * b, first), first.T, first)
 
     compiled = torch.compile(network, fullgraph=True)
     pairs = zip(with_gradients(compiled, inputs), with_gradients(network, inputs), strict=True)

@@ -658,13 +658,14 @@ def test_memory_is_the_outputs_and_one_float_per_node_and_head():
     q, k, v, weight = inputs(n, torch.bfloat16, heads, head_dim)
     tree = Tree.from_parents(torch.tensor(parents, device="cuda"))
     tree_attention(q, k, v, tree)
-    size, slack = n * heads * head_dim * 2, 1 << 20  # the allocator rounds
+    size, slack = n * heads * head_dim * 2, 1 << 16
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     out = tree_attention(q, k, v, tree)
     assert torch.cuda.max_memory_allocated() - before <= size + 4 * n * heads + slack
     torch.autograd.grad(out, (q, k, v), weight)
-    assert torch.cuda.max_memory_allocated() - before <= 4 * size + 4 * n * heads + slack
+    gradients = -(-3 * size >> 21) << 21  # large blocks are of multiples of 2 MiB
+    assert torch.cuda.max_memory_allocated() - before <= size + gradients + 4 * n * heads + slack
 
 
 @gpu

@@ -3,8 +3,9 @@
 RMSNorm scales every row by one number. A product of rows that are not scaled yet, with a weight
 that includes the norm's, only has to be scaled afterwards, which its own kernel does; and the
 kernel that adds an update to the residual can sum the squares that the scale comes from. So in
-inference no norm reads or writes anything. This is for CUDA graphs on GPUs where QuACK computes the
-products. It rounds weights where `HDTBlock` rounds normalized states, with errors as large.
+inference norms need no memory traffic of their own. This is for CUDA graphs on GPUs where QuACK
+computes the products. It rounds weights where `HDTBlock` rounds normalized states, with errors that
+are no larger.
 """
 
 from typing import Any
@@ -12,38 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from foveate.models.projections import is_changed
-from foveate.ops.linear import concatenate, products
+from foveate.ops.linear import concatenate
 from foveate.ops.linear.products import add_product, deferred_product
 from foveate.ops.rotary import rotate
 from foveate.ops.tree_attention import Tree, tree_attention
-
-FEWEST_ROWS = 12_288
-"""Tokens from which on this is faster: weights are multiplied whatever their number."""
-
-
-def can_defer_norms(blocks: nn.ModuleList, hidden_states: Tensor) -> bool:
-    """Return whether `run_blocks` computes the same as the blocks called one after the other.
-
-    Args:
-        blocks: The blocks.
-        hidden_states: The input of the first, `(tokens, d_model)`.
-    """
-    if torch.is_grad_enabled() or not blocks or not hidden_states.is_cuda or blocks[0].training:
-        return False
-    if len(hidden_states) < FEWEST_ROWS or torch.is_autocast_enabled(hidden_states.device.type):
-        return False
-    first: Any = blocks[0]
-    feed_forward = first.layer[1].DenseReluDense
-    if feed_forward.is_gated or type(feed_forward.activation) is not nn.ReLU:
-        return False
-    if not products.can_defer_norms(hidden_states, feed_forward.wi.weight):
-        return False
-    parts = list(blocks.modules())
-    weights = [part.weight for part in parts if hasattr(part, "weight")]
-    return not any(map(is_changed, parts)) and all(
-        type(x) in (Tensor, nn.Parameter) and x.dtype == hidden_states.dtype for x in weights
-    )
 
 
 def run_blocks(

@@ -32,11 +32,12 @@ def joint_linear(
 
         out_i = x · W_iᵀ + b_i
 
-    The outputs are views of one tensor, so they cannot be changed in place while gradients are
-    recorded. In the backward pass, gradients of outputs that are side by side in memory, as those
-    of attention are, are one product as well; otherwise the products themselves accumulate the
-    layers' gradients of the input. Weights are copied for the product, unless they are contiguous
-    in memory: see `lay_side_by_side`.
+    The outputs of several layers are views of one tensor, so they cannot be changed in place while
+    gradients are recorded, and the gradients of their weights may be views of another one. In the
+    backward pass, gradients of outputs that are side by side in memory, as those of attention are,
+    are one product as well; otherwise the products themselves accumulate the layers' gradients of
+    the input. Weights are copied for the product, unless they are contiguous in memory: see
+    `lay_side_by_side`.
 
     Args:
         x: `(..., in_features)`, any floating dtype.
@@ -94,8 +95,8 @@ def relu_feed_forward(x: Tensor, first: Tensor, second: Tensor, dropout: float =
         out = dropout(max(0, x · W₁ᵀ)) · W₂ᵀ
 
     On a GPU, ReLU is computed by the first product. Of the inner states, only those after dropout
-    are kept for the backward pass: they are positive just where a gradient passes, and where QuACK
-    computes the products, the one for the gradient ends in that mask.
+    are kept for the backward pass: they are positive exactly where a gradient passes, and QuACK
+    applies that mask in the product that computes the gradient.
 
     Args:
         x: `(..., in_features)`, any floating dtype.
@@ -106,6 +107,9 @@ def relu_feed_forward(x: Tensor, first: Tensor, second: Tensor, dropout: float =
 
     Returns:
         `(..., out_features)`.
+
+    Raises:
+        ValueError: If `dropout` is not between 0 and 1.
 
     Example:
         >>> import torch

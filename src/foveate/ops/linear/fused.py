@@ -1,6 +1,6 @@
 """Linear layers that share a matrix product, with gradients from as few kernels as possible."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import repeat
 from typing import Any
@@ -12,7 +12,13 @@ from torch import Tensor, nn
 from foveate.ops.backends import autocasts
 from foveate.ops.differentiation import is_transformed
 
-from .products import product, product_relu, product_where_positive
+from .products import (
+    chooses_for_graphs,
+    for_graphs,
+    product,
+    product_relu,
+    product_where_positive,
+)
 
 
 def joint_linear(
@@ -110,6 +116,8 @@ def _joint_product(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
     joint = product(x, concatenate(weights), concatenate(biases) if biases else None)
+    if len(weights) == 1:
+        return (joint,)
     outputs: tuple[Tensor, ...] = joint.split_with_sizes([w.shape[0] for w in weights], 1)
     return outputs
 
@@ -121,6 +129,7 @@ class _JointLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, num_weights: int, *parameters: Tensor) -> tuple[Tensor, ...]:
         weights, biases = parameters[:num_weights], parameters[num_weights:]
         ctx.save_for_backward(x, *weights)
+        ctx.chooses_for_graphs = chooses_for_graphs()
         ctx.set_materialize_grads(False)
         return _joint_product(x, weights, biases)
 
@@ -131,30 +140,41 @@ class _JointLinear(torch.autograd.Function):
         d_weights: list[Tensor | None] = [None] * len(weights)
         d_biases: list[Tensor | None] = [None] * (len(needs) - len(weights))
         d_x: Tensor | None = None
-        with _as_they_are(x):
-            for first, stop, grad in _joint_gradients(grads):
+        needs_weight, needs_bias = needs[: len(weights)], needs[len(weights) :]
+        kinds = [*zip(needs_weight, needs_bias or needs_weight, strict=True)]
+        with _as_they_are(x), _choosing(ctx):
+            for first, stop, grad in _joint_gradients(grads, kinds):
                 widths = [len(weight) for weight in weights[first:stop]]
                 if needs_x:
                     joint = concatenate(weights[first:stop])
                     d_x = product(grad, joint.t()) if d_x is None else d_x.addmm_(grad, joint)
-                if any(needs[first:stop]):
+                if needs_weight[first]:
                     d_weights[first:stop] = grad.t().mm(x).split_with_sizes(widths)
-                if any(needs[len(weights) + first : len(weights) + stop]):
+                if needs_bias and needs_bias[first]:
                     d_biases[first:stop] = _sum_of_rows(grad).split_with_sizes(widths)
         return d_x, None, *d_weights, *d_biases
 
 
-def _joint_gradients(grads: Sequence[Tensor | None]) -> Iterator[tuple[int, int, Tensor]]:
+def _joint_gradients(
+    grads: Sequence[Tensor | None], kinds: Sequence[Hashable]
+) -> Iterator[tuple[int, int, Tensor]]:
     """Join gradients that are side by side in memory, as those of attention are.
 
+    Args:
+        grads: The gradients of the outputs, `(rows, out_features)` each.
+        kinds: One for each; only gradients of one kind are joined.
+
     Yields:
-        The first and the end of a range of outputs, and their gradient, `(rows, out_features)`.
+        The first and the end of a range of outputs, and their gradient.
     """
     first = 0
     while first < len(grads):
         stop, grad = first + 1, grads[first]
         if grad is not None:
-            while stop < len(grads) and (joined := _join_columns(grad, grads[stop])) is not None:
+            while stop < len(grads) and kinds[stop] == kinds[first]:
+                joined = _join_columns(grad, grads[stop])
+                if joined is None:
+                    break
                 stop, grad = stop + 1, joined
             yield first, stop, grad
         first = stop
@@ -162,11 +182,15 @@ def _joint_gradients(grads: Sequence[Tensor | None]) -> Iterator[tuple[int, int,
 
 def _join_columns(left: Tensor, right: Tensor | None) -> Tensor | None:
     """Return two matrices as one, without a copy, if every row of one continues in the other."""
-    if right is None or torch.compiler.is_compiling() or type(left) is not Tensor:
+    if right is None or torch.compiler.is_compiling():
+        return None
+    if torch.is_grad_enabled():  # second derivatives would not see the right one
+        return None
+    if not (torch._C._has_storage(left) and torch._C._has_storage(right)):  # as in a vmap
         return None
     rows, width = left.shape[0], left.shape[1] + right.shape[1]
     ends = left.data_ptr() + left.shape[1] * left.element_size()
-    if type(right) is not Tensor or not rows or right.data_ptr() != ends:
+    if {type(left), type(right)} != {Tensor} or not rows or right.data_ptr() != ends:
         return None
     strides = left.stride(0), 1
     if left.stride() != strides or right.stride() != strides or strides[0] < width:
@@ -193,6 +217,7 @@ class _LinearReLU(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         output = product_relu(x, weight)
         ctx.save_for_backward(x, weight, output)
+        ctx.chooses_for_graphs = chooses_for_graphs()
         return output
 
     @staticmethod
@@ -200,7 +225,7 @@ class _LinearReLU(torch.autograd.Function):
         x, weight, output = ctx.saved_tensors
         needs_x, needs_weight = ctx.needs_input_grad
         grad = torch.ops.aten.threshold_backward(grad, output, 0)
-        with _as_they_are(x):
+        with _as_they_are(x), _choosing(ctx):
             d_x = product(grad, weight.t()) if needs_x else None
             return d_x, grad.t().mm(x) if needs_weight else None
 
@@ -217,6 +242,7 @@ class _ReLUFeedForward(torch.autograd.Function):
         inner = F.dropout(product_relu(x, first), dropout)
         ctx.save_for_backward(x, first, second, inner)
         ctx.scale = 1 / (1 - dropout) if dropout < 1 else 0.0
+        ctx.chooses_for_graphs = chooses_for_graphs()
         return product(inner, second)
 
     @staticmethod
@@ -224,7 +250,7 @@ class _ReLUFeedForward(torch.autograd.Function):
         x, first, second, inner = ctx.saved_tensors
         needs_x, needs_first, needs_second, _ = ctx.needs_input_grad
         d_x = d_first = d_second = None
-        with _as_they_are(x):
+        with _as_they_are(x), _choosing(ctx):
             if torch.is_grad_enabled():  # for second derivatives, by what they are computed from
                 inner = F.linear(x, first) * (inner > 0) * ctx.scale
             if needs_x or needs_first:
@@ -234,6 +260,11 @@ class _ReLUFeedForward(torch.autograd.Function):
             if needs_second:
                 d_second = grad.t().mm(inner)
         return d_x, d_first, d_second, None
+
+
+def _choosing(ctx: Any) -> AbstractContextManager[object]:
+    """Choose products as in the forward pass: autograd runs backward passes in other threads."""
+    return for_graphs() if ctx.chooses_for_graphs else nullcontext()
 
 
 def _as_they_are(x: Tensor) -> AbstractContextManager[object]:

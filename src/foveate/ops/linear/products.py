@@ -1,7 +1,7 @@
 """Matrix products of linear layers, by the library that takes the least time.
 
 That is cuBLAS, which PyTorch calls, or in CUDA graphs on Hopper GPUs QuACK, if it is installed; see
-`quack.py`. Launched from Python, QuACK takes the host longer than it saves the GPU.
+`quack.py`. Outside of graphs, launching QuACK costs the host more time than it saves the GPU.
 """
 
 import warnings
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
-from threading import Lock
+from threading import local
 from types import ModuleType
 
 import torch
@@ -19,29 +19,31 @@ from torch import Tensor, nn
 from foveate.ops._triton.cache import stream_id
 from foveate.ops._triton.library import define_op
 
-FEWEST_ROWS = 2048
-"""Rows from which on QuACK is used."""
+FEWEST_ROWS = 4096
+"""The fewest rows for which QuACK is used; with fewer, it has not been measured."""
 
-_captures = 0
-_captures_lock = Lock()
+_thread_local = local()
 
 
 @contextmanager
 def for_graphs() -> Iterator[None]:
-    """Choose kernels for a CUDA graph, in all threads: for what is captured, and a run before.
+    """Choose kernels for a CUDA graph, in this thread: for what is captured, and a run before.
 
     `foveate.models.accelerate.capture` does this by itself. Where graphs are captured by other
     means, the function has to run in this context at least once before it is captured in it, since
     kernels may have to be compiled.
     """
-    global _captures
-    with _captures_lock:
-        _captures += 1
+    before = chooses_for_graphs()
+    _thread_local.for_graphs = True
     try:
         yield
     finally:
-        with _captures_lock:
-            _captures -= 1
+        _thread_local.for_graphs = before
+
+
+def chooses_for_graphs() -> bool:
+    """Return whether this thread is within `for_graphs`; the compiler never is."""
+    return not torch.compiler.is_compiling() and getattr(_thread_local, "for_graphs", False)
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -55,7 +57,10 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         `(rows, out_features)`.
     """
-    if (quack := _quack_for(x, weight)) is not None:
+    # QuACK is the faster one where there are no more features to add up than to store.
+    fits = chooses_for_graphs() and weight.shape[1] <= weight.shape[0]
+    fits = fits and (bias is None or _is_aligned(bias, x))
+    if fits and (quack := _quack_for(x, weight)) is not None:
         output: Tensor = quack.product(x, weight, bias)
         return output
     return F.linear(x, weight, bias)
@@ -84,9 +89,15 @@ def product_where_positive(x: Tensor, weight: Tensor, states: Tensor, scale: flo
     return gradient
 
 
-def can_defer_norms(x: Tensor, weight: Tensor) -> bool:
-    """Return whether `add_product` and `deferred_product` can compute a product."""
-    return _quack_for(x, weight) is not None
+def can_defer_norms(x: Tensor, *weights: Tensor) -> bool:
+    """Return whether `add_product` and `deferred_product` can multiply by weights.
+
+    Args:
+        x: A tensor with as many rows as those to come, and of their dtype and device. These have to
+            be contiguous.
+        weights: The weights, `(out_features, in_features)` each.
+    """
+    return all(_quack_for(x, weight) is not None for weight in weights)
 
 
 def add_product(residual: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
@@ -125,7 +136,7 @@ def deferred_product(x: Tensor, scales: Tensor, weight: Tensor, *, relu: bool = 
     """
     quack = _quack_for(x, weight)
     assert quack is not None
-    output: Tensor = quack.deferred_product(x, scales, weight, relu)
+    output: Tensor = quack.deferred_product(x, scales, weight, "relu" if relu else None)
     return output
 
 
@@ -146,24 +157,30 @@ _linear_relu = define_op(
 
 def _quack_for(x: Tensor, weight: Tensor, *others: Tensor) -> ModuleType | None:
     """Return the kernels of QuACK if they can compute a product, whose gradient nobody needs."""
-    if not _captures or torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if not chooses_for_graphs() or torch.is_grad_enabled():
         return None
     if not x.is_cuda or x.dtype not in (torch.bfloat16, torch.float16) or len(x) < FEWEST_ROWS:
         return None
     rows = weight if weight.stride(1) == 1 else weight.t()
     if any(size % 8 for size in weight.shape) or not all(
-        _has_aligned_rows(matrix, x) for matrix in (x, rows, *others)
+        _is_aligned(matrix, x) for matrix in (x, rows, *others)
     ):
         return None
     return _quack(x.device)
 
 
-def _has_aligned_rows(matrix: Tensor, x: Tensor) -> bool:
-    """Return whether a matrix is a plain one like x, each of whose rows begins after 16 bytes."""
-    if not _is_plain(matrix) or matrix.dtype != x.dtype or matrix.device != x.device:
+def _is_aligned(operand: Tensor, x: Tensor) -> bool:
+    """Return whether a matrix or vector is a plain one like x, with rows at multiples of 16 bytes.
+
+    Rows must not overlap.
+    """
+    if not _is_plain(operand) or operand.dtype != x.dtype or operand.device != x.device:
         return False
-    begin = matrix.data_ptr() // x.element_size()
-    return matrix.stride(1) == 1 and not any(n % 8 for n in (begin, matrix.stride(0)))
+    width = operand.shape[-1]
+    row_stride = operand.stride(0) if operand.ndim == 2 else width
+    begin = operand.data_ptr() // x.element_size()
+    is_dense = operand.stride(-1) == 1 and row_stride >= width
+    return is_dense and begin % 8 == 0 and row_stride % 8 == 0
 
 
 def _is_plain(x: Tensor) -> bool:
@@ -177,8 +194,9 @@ def _quack(device: torch.device) -> ModuleType | None:
         return None
     try:
         from . import quack
-    except ImportError as error:
-        warnings.warn(f"QuACK cannot be imported, cuBLAS is used instead: {error}", stacklevel=2)
+    except Exception as error:  # another version may have other functions
+        message = f"{type(error).__name__}: {error}"
+        warnings.warn(f"QuACK cannot be used, cuBLAS is used instead: {message}", stacklevel=2)
         return None
     return quack
 

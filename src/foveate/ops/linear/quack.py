@@ -1,8 +1,9 @@
 """Matrix products by QuACK, a library of CUDA kernels for Hopper GPUs.
 
-With the inner sizes of Transformers, its kernels take 3 to 17 % less time than cuBLAS, since two
-groups of warps take turns at computing and storing, and they can end in a mask. A kernel is
-compiled when it is first used, in a few seconds, and kept on disk by QuACK.
+Where a product has no more features to add up than to store, its kernels mostly take less time than
+those of cuBLAS, since two groups of warps take turns at computing and storing, and they can end in
+a mask. A kernel is compiled when it is first used, in a few seconds, and kept on disk by QuACK.
+ReLU of NaN is 0 in them.
 
 QuACK tells the functions below apart by their names when it looks for a kernel on disk: a function
 that computes something new needs a new name.
@@ -50,10 +51,9 @@ def add_product(residual: Tensor, x: Tensor, weight: Tensor, eps: float) -> tupl
     return outputs
 
 
-def deferred_product(x: Tensor, scales: Tensor, weight: Tensor, relu: bool) -> Tensor:
-    """Compute scales · (x · Wᵀ), and ReLU of it; see `products.deferred_product`."""
+def deferred_product(x: Tensor, scales: Tensor, weight: Tensor, activation: str | None) -> Tensor:
+    """Compute scales · (x · Wᵀ), and an activation; see `products.deferred_product`."""
     operands = x.detach(), weight.detach().t()
-    activation = "relu" if relu else None
     output: Tensor
     _, output = gemm_norm_act(
         *operands, rstd=scales, activation=activation, config=_CONFIG, tuned=False
