@@ -229,7 +229,7 @@ def test_kernels_of_quack(dtype, monkeypatch):
             quack = QuackStandIn()
             correct = (
                 *quack.add_product(x64, states64, first64.T, 1e-6),
-                *(quack.deferred_product(x64, scales64, first64, relu) for relu in (False, True)),
+                *(quack.deferred_product(x64, scales64, first64, kind) for kind in (None, "relu")),
             )
         for pair in zip(found, correct, strict=True):
             assert relative_error(*pair) < TOLERANCE[dtype]
