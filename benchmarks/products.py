@@ -18,6 +18,7 @@ import argparse
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from foveate.ops.linear import for_graphs, products
 from foveate.ops.linear.products import add_product, deferred_product
 from foveate.ops.rms_norm import residual_rms_norm
 from foveate.ops.tree_attention import Tree
-from timing import copy_rate, matmul_rate, milliseconds
+from timing import copy_rate, graph_milliseconds, matmul_rate
 from tree_documents import document
 
 RESULTS = report.RESULTS / "products.json"
@@ -53,6 +54,8 @@ def main() -> None:
     if options.docs:
         report.write_tables(PAGE, tables(report.load(options.output)))
         return
+    if find_spec("quack") is None:
+        parser.error("QuACK is not installed: run pip install 'foveate[quack]'")
     rates = {"matrix TFLOP/s": matmul_rate() / 1e12, "copy TB/s": copy_rate() / 1e12}
     results: dict[str, Any] = {**rates, "products": [], "models": []}
     with torch.no_grad():
@@ -64,20 +67,6 @@ def main() -> None:
         report.save(options.output, results, *PACKAGES)
     for name, text in tables(results).items():
         print(f"{name}\n\n{text}\n")
-
-
-def graph_milliseconds(run: Callable[[], Any], library: str) -> float:
-    """Median time of a graph of what is run, with the products of a library."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    graph = torch.cuda.CUDAGraph()
-    with CONTEXTS[library]():
-        with torch.cuda.stream(stream):
-            for _ in range(2):
-                run()
-        with torch.cuda.graph(graph, stream=stream):
-            run()
-    return milliseconds(graph.replay)
 
 
 def measure_products(rows: int) -> list[dict[str, Any]]:
@@ -146,7 +135,8 @@ def measure_products(rows: int) -> list[dict[str, Any]]:
         row["GFLOP"] = 2 * rows * weight.numel() / 1e9
         row["MB"] = (rows * sum(weight.shape) + weight.numel() + others) * x.element_size() / 1e6
         for library in LIBRARIES:
-            row[library] = graph_milliseconds(runs[library], library)
+            with CONTEXTS[library]():
+                row[library] = graph_milliseconds(runs[library])
         print(row, flush=True)
         found.append(row)
     return found
@@ -180,11 +170,10 @@ def measure_model(length: int, part: str) -> dict[str, Any]:
 
     model.train(part != "forward")
     for library in LIBRARIES:
-        if part == "forward":
-            with CONTEXTS[library]():
-                output = forward()
-            row[f"{library} error"] = float((output - exact).norm() / exact.norm())
-        row[library] = graph_milliseconds(forward if part == "forward" else step, library)
+        with CONTEXTS[library]():
+            if part == "forward":
+                row[f"{library} error"] = float((forward() - exact).norm() / exact.norm())
+            row[library] = graph_milliseconds(forward if part == "forward" else step)
         model.zero_grad()
     print(row, flush=True)
     return row

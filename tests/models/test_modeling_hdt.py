@@ -25,7 +25,7 @@ from foveate.models.hdt import (
     HDTModel,
     modeling_hdt,
 )
-from foveate.models.hdt.modeling_hdt import HDTEncoder
+from foveate.models.hdt.modeling_hdt import HDTEncoder, HDTFeedForward
 from foveate.ops.linear import products
 from foveate.ops.tree_attention import Tree
 from tests.numerics import relative_error
@@ -428,6 +428,13 @@ def hook(model):
     model.encoder.block[1].register_forward_hook(lambda *_: None)
 
 
+def gate(model):
+    gated = HDTConfig(**SMALL, feed_forward_proj="gated-relu")
+    layer = model.encoder.block[1].layer[1]
+    layer.DenseReluDense = HDTFeedForward(gated).bfloat16()
+
+
+SMALL = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
 CHANGES = {
     "nothing": (lambda model: None, True),
     "training": (lambda model: model.train(), False),
@@ -435,6 +442,7 @@ CHANGES = {
     "an adapter": (adapt, False),
     "a bias": (add_bias, False),
     "a hook": (hook, False),
+    "a gate": (gate, False),
     "8-bit layers": (use_float8, False),
     "a norm in another dtype": (lambda model: model.encoder.block[0].layer[0].float(), False),
 }
@@ -447,8 +455,7 @@ def test_norms_are_deferred_only_in_plain_blocks(how, monkeypatch):
     monkeypatch.setattr(modeling_hdt, "can_defer_norms", lambda *_: True)
     monkeypatch.setattr(modeling_hdt, "_FEWEST_DEFERRED", 8)
     monkeypatch.setattr(projections, "_joins", lambda _: True)
-    config = HDTConfig(vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
-    model = HDTModel(config).bfloat16().eval()
+    model = HDTModel(HDTConfig(**SMALL)).bfloat16().eval()
     change, expected = CHANGES[how]
     change(model)
     x = torch.randn(8, 16, dtype=torch.bfloat16)
@@ -456,21 +463,3 @@ def test_norms_are_deferred_only_in_plain_blocks(how, monkeypatch):
         assert model.encoder._can_defer_norms(x) == expected
         assert not model.encoder._can_defer_norms(x[:7])
     assert not model.encoder._can_defer_norms(x)  # gradients are needed
-
-
-def test_norms_of_gated_blocks_are_not_deferred(monkeypatch):
-    monkeypatch.setattr(modeling_hdt, "chooses_for_graphs", lambda: True)
-    monkeypatch.setattr(modeling_hdt, "can_defer_norms", lambda *_: True)
-    monkeypatch.setattr(modeling_hdt, "_FEWEST_DEFERRED", 1)
-    monkeypatch.setattr(projections, "_joins", lambda _: True)
-    config = HDTConfig(
-        vocab_size=60,
-        d_model=16,
-        d_kv=8,
-        d_ff=32,
-        num_layers=1,
-        num_heads=2,
-        feed_forward_proj="gated-relu",
-    )
-    with torch.no_grad():
-        assert not HDTModel(config).eval().encoder._can_defer_norms(torch.randn(8, 16))

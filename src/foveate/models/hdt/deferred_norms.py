@@ -26,10 +26,8 @@ def run_blocks(
     scales = None
     block: Any
     for block in blocks:
-        (attention, attention_norm), (feed_forward, feed_forward_norm) = (
-            (block.layer[0].SelfAttention, block.layer[0].layer_norm),
-            (block.layer[1].DenseReluDense, block.layer[1].layer_norm),
-        )
+        attention, attention_norm = block.layer[0].SelfAttention, block.layer[0].layer_norm
+        feed_forward, feed_forward_norm = block.layer[1].DenseReluDense, block.layer[1].layer_norm
         if scales is None:
             scales = _inverse_rms(hidden_states, attention_norm.eps)
         layers = attention.q, attention.k, attention.v

@@ -374,13 +374,13 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
             return False
         parts = list(chain.from_iterable(block.modules() for block in self.block))
         layers = [part for part in parts if isinstance(part, nn.Linear)]
-        weights = [part.weight for part in parts if isinstance(part, nn.Linear | nn.RMSNorm)]
+        norms = [part for part in parts if isinstance(part, nn.RMSNorm)]
         return (
             all(type(part) in _PARTS and not is_changed(part) for part in parts)
             and not any(part.training and part.p for part in parts if type(part) is nn.Dropout)
             and not any(part.is_gated for part in parts if type(part) is HDTFeedForward)
             and all(is_plain(layer, hidden_states) and layer.bias is None for layer in layers)
-            and all(weight.dtype == hidden_states.dtype for weight in weights)
+            and all(norm.weight.dtype == hidden_states.dtype for norm in norms)
             and can_defer_norms(hidden_states, *(layer.weight for layer in layers))
         )
 
