@@ -30,14 +30,13 @@ def graph_milliseconds(run: Callable[[], Any], device: str = "cuda") -> float:
     """Median time of the same work in a CUDA graph, without launches from Python."""
     if device != "cuda":
         return milliseconds(run, device)
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         for _ in range(2):
             run()
-    torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=stream):  # where autograd adds gradients to parameters, too
         run()
     return milliseconds(graph.replay, device)
 
