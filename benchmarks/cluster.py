@@ -72,7 +72,7 @@ def build(
     library: Path, files: Path, address: str | None, num_nodes: int, model: str | None
 ) -> None:
     """Build a library in this process, and report each file on standard output."""
-    index = Index.open(library, model=model, device="cpu")
+    index = Index.create(library, exist_ok=True, model=model, device="cpu")
     index._identity()  # loads the model
     cluster = None if address is None else RayCluster(address, workers=num_nodes)
     start = time.perf_counter()

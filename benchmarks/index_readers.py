@@ -23,7 +23,7 @@ from library import write_files
 
 def build(files: Path, path: Path, encoder: Encoder, readers: int) -> dict[str, Any]:
     """Build a library and remove it again."""
-    index = Index.open(path, model=encoder)
+    index = Index.create(path, model=encoder)
     begun = time.perf_counter()
     # Some proposals were withdrawn, and are empty.
     changes = index.add(files, cluster=Readers(readers), on_error=lambda name, error: None)

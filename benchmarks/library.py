@@ -122,7 +122,7 @@ def enlarge(base: Index, path: Path, num_sentences: int, noise: float) -> Index:
             writer.next_document = (copy + 1) * state.next_document
             writer.commit()
         writer.optimize(merges_terms=True)
-    return Index.open(path, model=base.encoder)
+    return Index.create(path, exist_ok=True, model=base.encoder)
 
 
 def add_copy(
@@ -418,7 +418,7 @@ def main() -> None:
     files.mkdir(parents=True)
     write_files(files, options.data, options.documents)
     given = {"device": options.device} if options.device else {}
-    index = Index.open(folder / "library", **given)
+    index = Index.create(folder / "library", exist_ok=True, **given)
     results: dict[str, Any] = {
         "device": str(index.encoder.model.device),
         "noise": options.noise,

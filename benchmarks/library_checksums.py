@@ -100,7 +100,7 @@ def main() -> None:
         files = folder / "files"
         files.mkdir()
         write_files(files, options.data, options.documents)
-        base = Index.open(folder / "base", device="cpu")
+        base = Index.create(folder / "base", device="cpu")
         base.encoder  # noqa: B018 (loads the model)
 
         def add() -> Index:

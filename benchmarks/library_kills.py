@@ -63,7 +63,7 @@ def update(library: Path, folder: Path, encoder: Encoder, killed_at: int | None 
         kill_at(killed_at)
     reading.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
     store._MAX_FRAGMENTS = 3
-    index = Index.open(library, model=encoder)
+    index = Index.create(library, exist_ok=True, model=encoder)
     index.add(folder, prune=True)
     if random.random() < 0.5:
         index.compact()
@@ -96,7 +96,7 @@ def kill_at(write: int) -> None:
 
 def check(library: Path, states: list[dict[str, str]], encoder: Encoder) -> None:
     """Fail unless the library is whole, and has each file as it is in one of the last states."""
-    index = Index.open(library, model=encoder)
+    index = Index.create(library, exist_ok=True, model=encoder)
     if not Store(library).exists():
         return
     problems = index.verify()

@@ -318,7 +318,7 @@ def make_library(folder: Path, num_documents: int) -> tuple[Path, list[str]]:
     files = folder / "files"
     files.mkdir()
     write_files(files, report.DATA, num_documents)
-    index = Index.open(folder / "library", device="cpu")
+    index = Index.create(folder / "library", device="cpu")
     index.add(files)
     sentences = [
         sentence.text

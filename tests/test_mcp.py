@@ -30,7 +30,7 @@ def encoder(tmp_path_factory, tokenizer):
 
 @pytest.fixture
 def index(tmp_path, encoder, sea):
-    index = Index.open(tmp_path / "library", model=encoder)
+    index = Index.create(tmp_path / "library", model=encoder)
     methods = ("Methods", "We worked in June.", [("Counting", COUNTING)])
     results = ("Results", "Herring fell by a third.")
     index.add([sea, Document.from_sections("Herring", [methods, results])])
@@ -292,7 +292,7 @@ def test_names_that_several_documents_have(fail, call, index, tmp_path):
 
 def test_the_model_is_loaded_once_and_only_when_it_is_needed(tmp_path, encoder, sea, monkeypatch):
     path = tmp_path / "library"
-    Index.open(path, model=encoder).add(sea)
+    Index.create(path, model=encoder).add(sea)
     loaded = []
     load = Encoder.from_pretrained
 
@@ -318,7 +318,7 @@ def test_the_model_is_loaded_once_and_only_when_it_is_needed(tmp_path, encoder, 
 def test_the_command_speaks_nothing_but_the_protocol(tmp_path, encoder, sea):
     """Started as assistants start it, with the SDK's client at the other end."""
     path = tmp_path / "library"
-    Index.open(path, model=encoder).add(sea)
+    Index.create(path, model=encoder).add(sea)
     command = "from foveate.cli import main; main()"
     server = StdioServerParameters(
         command=sys.executable,

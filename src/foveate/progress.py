@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
-from time import monotonic
 from typing import Protocol
 
 _DELAY = 0.5
@@ -21,7 +20,7 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(
-    description: str, total: int | None, shown: bool | None = None, unit: str | None = None
+    description: str, total: int | None, shown: bool | None = None, *, in_bytes: bool = False
 ) -> Iterator[Advance]:
     """Give a function that advances a progress bar on standard error.
 
@@ -29,8 +28,8 @@ def progress(
         description: What is being done.
         total: Total number of steps; None if it is not known, for a bar that only moves.
         shown: Whether to show the bar. By default it is shown if standard error is a terminal.
-        unit: What the steps are, such as "files", for a bar that shows how many there are, and how
-            many a second.
+        in_bytes: Whether the steps are bytes, for a bar that shows how many there are, and how many
+            a second.
 
     Example:
         >>> from foveate.progress import progress
@@ -42,19 +41,16 @@ def progress(
         yield lambda steps=1: None
         return
     from rich.console import Console
-    from rich.progress import Progress, TextColumn
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
     columns = list(Progress.get_default_columns())
-    if unit is not None:
-        columns.append(TextColumn("{task.fields[rate]}"))
+    if in_bytes:
+        columns += (DownloadColumn(), TransferSpeedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(description, total=total, rate="")
-    started = monotonic()
+    task = bar.add_task(description, total=total)
 
     def advance(steps: int = 1) -> None:
-        num_done = int(bar.tasks[task].completed) + steps
-        rate = num_done / max(monotonic() - started, 1e-3)
-        bar.update(task, advance=steps, rate=f"{num_done:,} {unit}, {rate:,.1f} a second")
+        bar.update(task, advance=steps)
 
     timer = Timer(_DELAY, bar.start)  # the first step may take long
     timer.daemon = True

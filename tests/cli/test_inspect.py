@@ -27,11 +27,11 @@ def test_authors_and_date(foveate, tmp_path):
     assert (found["authors"], found["date"]) == (names, "2024-05")
 
 
-def test_long_titles_leave_room_for_the_numbers(foveate, tmp_path):
+def test_long_titles_are_whole_where_there_is_no_terminal(foveate, tmp_path):
     path = tmp_path / "long.md"
     path.write_text(f"# Fish\n\n## {'long ' * 40}\n\nCod swim.\n")
     code, output, _ = foveate("inspect", path)
     assert code == 0
-    [row] = [line for line in output.splitlines() if "long long" in line and "…" in line]
-    assert row.split()[-2] == "1"
+    rows = [line.split() for line in output.splitlines() if f" {'long ' * 39}long" in line]
+    assert any(row[-2] == "1" for row in rows)
     assert "sentences" in output

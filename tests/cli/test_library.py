@@ -88,8 +88,9 @@ def test_a_library_is_kept_in_order(foveate, fish, library):
     assert (code, "all as they should be" in output) == (0, True)
     assert foveate("library", "compact", library)[0] == 0
     assert "1 document removed" in foveate("library", "remove", library, fish)[1]
-    code, output, _ = foveate("search", "cod", "--library", library)
-    assert (code, output) == (0, "nothing found\n")
+    code, output, errors = foveate("search", "cod", "--library", library)
+    assert (code, output) == (2, "")
+    assert errors.startswith(f"foveate: no document of {library} matches a query: ")
 
 
 def test_damage_is_said_in_a_sentence(foveate, fish, library):
@@ -171,7 +172,40 @@ def test_a_folder_without_readable_files_is_said(foveate, tmp_path):
     assert not (tmp_path / "library").exists()
 
 
-def test_that_nothing_is_found_is_said(foveate, library):
+def test_that_no_document_matches_is_said(foveate, library):
     for command in (["search", "cod"], ["ask", "cod?"], ["summarize", "--query", "cod"]):
-        conditions = ("--library", library, "--section", "Whales")
-        assert foveate(*command, *conditions) == (0, "nothing found\n", "")
+        conditions = ("--library", library, "--section", "Whales", "--path", "sea/*.pdf")
+        code, output, errors = foveate(*command, *conditions)
+        assert (code, output) == (2, "")
+        assert errors.startswith(
+            f"foveate: no document of {library} matches --path sea/*.pdf and --section Whales: "
+        )
+
+
+def test_names_are_printed_whole_and_as_they_are(foveate, library, tmp_path):
+    name = f"{'long ' * 40}[/red] [v1].md"
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text("# [bold]Nets[/]\n\nNets are [red]. They hold fish.")
+    assert foveate("index", tmp_path / name, "--library", library)[0] == 0
+    listed = foveate("library", "list", library)[1]
+    assert f" {tmp_path / name}" in listed
+    assert "[bold]Nets[/]" in listed
+    code, output, _ = foveate("search", "nets", "-k", "1", "--library", library, "--path", name)
+    assert (code, str(tmp_path / name) in output) == (0, True)
+    assert foveate("library", "remove", library, tmp_path / name)[0] == 0
+
+
+def test_what_no_reader_takes_is_named(foveate, fish, library, tmp_path):
+    for number in range(5):
+        (tmp_path / f"{number}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    code, output, errors = foveate("index", tmp_path, "--library", library)
+    assert (code, "1 unchanged" in output) == (0, True)
+    left_out = [str(tmp_path / f"{number}.png") for number in range(5)]
+    assert errors == (
+        "foveate: left out of the folders, since no reader takes their format: "
+        f"{', '.join(left_out[:3])} and 2 more (see `foveate formats`); a file that is named "
+        "itself is read as text\n"
+    )
+    made = json.loads(foveate("index", tmp_path, "--library", library, "--json")[1])
+    assert made["skipped"] == left_out
+    assert foveate("search", "cod", tmp_path)[2] == errors

@@ -159,10 +159,8 @@ def test_a_name_that_is_not_utf_8(foveate, tmp_path):
     assert "Cod swim" in page.read_text(encoding="utf-8")
     assert foveate("embed", latin, "--output", vectors)[0] == 0
     code, output, errors = foveate("index", tmp_path, "--library", library)
-    assert (code, errors) == (
-        1,
-        f"foveate: {hit['document']} has a name that is not UTF-8: rename it\n",
-    )
+    assert code == 1
+    assert errors.endswith(f"foveate: {hit['document']} has a name that is not UTF-8: rename it\n")
     assert "2 added" in output  # the page too
 
 

@@ -30,4 +30,4 @@ def folder(tmp_path):
 @pytest.fixture
 def index(tmp_path, small_encoder):
     """A library that does not exist yet."""
-    return Index.open(tmp_path / "library", model=small_encoder)
+    return Index.create(tmp_path / "library", model=small_encoder)

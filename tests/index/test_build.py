@@ -1,6 +1,7 @@
 """What is in a library after files were added, changed and removed."""
 
 import copy
+import gzip
 import hashlib
 import importlib
 import os
@@ -224,10 +225,10 @@ def test_a_folder_that_cannot_be_listed_is_said(index, folder, monkeypatch):
 
 
 def test_a_library_in_the_folder_is_not_part_of_it(small_encoder, folder):
-    index = Index.open(folder / "library", model=small_encoder)
+    index = Index.create(folder / "library", model=small_encoder)
     index.add(folder)
     assert index.add(folder).unchanged == 4
-    other = Index.open(folder.parent / "other", model=small_encoder)
+    other = Index.create(folder.parent / "other", model=small_encoder)
     assert other.add(folder.parent).added == 4
 
 
@@ -302,7 +303,7 @@ def test_a_model_that_changed_in_memory_is_another_one(index, folder, small_enco
         opened.add(folder)
     with pytest.raises(LibraryError, match=changed):
         Index.open(index.path, model=encoder).search("cod")
-    other = Index.open(index.path.with_name("other"), model=encoder)
+    other = Index.create(index.path.with_name("other"), model=encoder)
     other.add(folder)
     assert other.search("cod")
     with pytest.raises(LibraryError, match="weights were in memory but in no file: open it with"):
@@ -361,7 +362,7 @@ def test_weights_are_hashed_only_for_a_library_of_a_model_in_memory(
     opened.search("cod")
     assert not hashed
     add_to_data(encoder.model)
-    other = Index.open(index.path.with_name("other"), model=encoder)
+    other = Index.create(index.path.with_name("other"), model=encoder)
     other.add(folder)
     other.search("cod")
     assert hashed == [encoder.model]  # once
@@ -427,9 +428,32 @@ def test_a_path_that_is_no_library_is_refused(folder, small_encoder):
     with pytest.raises(ValueError, match=r"salt\.txt is a file: a library is a folder"):
         Index.open(folder / "salt.txt")
     with pytest.raises(ValueError, match="holds something else: name a new one"):
-        Index.open(folder, model=small_encoder).add(folder)
-    with pytest.raises(FileNotFoundError, match=r"no library in .*: make one with `foveate index"):
-        Index.open(folder / "none", model=small_encoder).search("cod")
+        Index.create(folder, model=small_encoder).add(folder)
+    missing = r"no library in .*: make one with `foveate index .* or Index\.create"
+    for use in (Index.open, lambda path: Index.create(path).search("cod")):
+        with pytest.raises(FileNotFoundError, match=missing):
+            use(folder / "none")
+    assert not (folder / "none").exists()
+
+
+def test_a_library_is_created_once(index, folder):
+    index.add(folder)
+    with pytest.raises(FileExistsError, match=r"already: open it with Index\.open"):
+        Index.create(index.path)
+    assert len(Index.create(index.path, exist_ok=True)) == len(PARTS)
+
+
+def test_what_no_reader_takes_is_listed(index, folder):
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (folder / "numbers.json").write_text("[1, 2]")
+    (folder / "rsync.1.gz").write_bytes(gzip.compress(b"Rsync copies files. It is fast."))
+    sizes = []
+    changes = index.add(folder, on_file=sizes.append)
+    left_out = ["numbers.json", "picture.png", "rsync.1.gz"]
+    assert sorted(changes.skipped) == [str(folder / name) for name in left_out]
+    assert (changes.added, changes.failures) == (len(PARTS), [])
+    assert sum(sizes) == sum(path.stat().st_size for path in folder.rglob("*.*"))
+    assert index.add(folder / "rsync.1.gz").added == 1  # named itself
 
 
 def test_urls_are_refused(index, small_encoder):
@@ -438,4 +462,4 @@ def test_urls_are_refused(index, small_encoder):
     ):
         index.add("s3://bucket/papers/*.pdf")
     with pytest.raises(ValueError, match="is a URL, and a library is a folder on a disk"):
-        Index.open("gs://bucket/library", model=small_encoder)
+        Index.create("gs://bucket/library", model=small_encoder)

@@ -32,7 +32,7 @@ def animal(name):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, small_encoder):
     """The folder of a library that has every kind of file."""
-    index = Index.open(tmp_path_factory.mktemp("made") / "library", model=small_encoder)
+    index = Index.create(tmp_path_factory.mktemp("made") / "library", model=small_encoder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "_ROWS_WITHOUT_INDEX", 10)
         index.add([animal(name) for name in NAMES])

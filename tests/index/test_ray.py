@@ -98,7 +98,7 @@ def test_a_library_is_the_same_when_a_worker_dies(index, many, cluster, tmp_path
     index.add(what, on_error=lambda name, error: None)
     names = ("herring.jsonl",)
     monkeypatch.setattr(on_ray, "_Worker", worker(tmp_path, names, deaths=1))
-    other = Index.open(tmp_path / "other", model=index.encoder)
+    other = Index.create(tmp_path / "other", model=index.encoder)
     failures, num_done = {}, []
     changes = other.add(
         what,
@@ -169,7 +169,7 @@ def test_what_was_lost_is_encoded_again_in_its_place(
     monkeypatch.setattr(RayCluster, "_results", results)
     monkeypatch.setattr(RayCluster, "_count_workers", lambda self: 2)
     monkeypatch.setattr(on_ray, "_connected", lambda address: nullcontext())
-    other = Index.open(tmp_path / "other", model=index.encoder)
+    other = Index.create(tmp_path / "other", model=index.encoder)
     changes = other.add(many, cluster=RayCluster())
     first, second = calls
     assert second == [[name for name in first[1] if name not in done], *first[2:]]

@@ -29,11 +29,11 @@ def test_the_library_is_the_same(index, few, tmp_path):
     note = failures.__setitem__
     index.add(few, on_error=note)
     expected, failures = failures, {}
-    other = Index.open(tmp_path / "other", model=index.encoder)
+    other = Index.create(tmp_path / "other", model=index.encoder)
     changes = other.add(
         few,
         on_error=failures.__setitem__,
-        on_file=lambda: done.append(1),
+        on_file=done.append,
         cluster=Readers(2),
     )
     assert {name: str(error) for name, error in failures.items()} == {

@@ -59,7 +59,7 @@ def assert_same(found, expected, everything):
 def test_hits_are_those_of_search(small_encoder, libraries, query):
     documents = [Document.from_sections(f"Volume {i}", parts) for i, parts in enumerate(libraries)]
     with tempfile.TemporaryDirectory() as folder:
-        index = Index.open(Path(folder) / "library", model=small_encoder)
+        index = Index.create(Path(folder) / "library", model=small_encoder)
         index.add(documents)
         assert index.verify() == []
         for by in ("sentence", "section", "document"):
@@ -69,7 +69,7 @@ def test_hits_are_those_of_search(small_encoder, libraries, query):
 
 
 def test_hits_of_the_default_model_are_those_of_search(tmp_path, folder, encoder):
-    index = Index.open(tmp_path / "library", model=encoder)
+    index = Index.create(tmp_path / "library", model=encoder)
     index.add(folder)
     documents = list(read_documents(sorted(p for p in folder.rglob("*") if p.is_file())))
     for query, by in itertools.product(
@@ -93,7 +93,7 @@ def test_hits_stay_the_same_whatever_was_done_before(index, folder, tmp_path, sm
     (folder / "salt.txt").write_text("Salt is not salt here. Nor is the sea.\n")
     index.add(folder)
     index.remove("gone")
-    once = Index.open(tmp_path / "once", model=small_encoder)
+    once = Index.create(tmp_path / "once", model=small_encoder)
     once.add(folder)
     for compact in (False, True):
         if compact:
@@ -150,6 +150,42 @@ def test_conditions_leave_out_the_rest(index, folder, conditions, files):
     assert {hit.span.document for hit in index.search("salt", path=folder / "deep")} == {
         str(folder / "deep" / "whale.md")
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "files"),
+    [
+        ("fish.md", {"fish.md"}),
+        ("deep", {"deep/whale.md"}),
+        ("deep/whale.md", {"deep/whale.md"}),
+        ("./deep/", {"deep/whale.md"}),
+        ("deep/*", {"deep/whale.md"}),
+        ("*.md", {"fish.md", "deep/whale.md", "doc [v1].md"}),
+        ("doc [v1].md", {"doc [v1].md"}),
+        ("doc*", {"doc [v1].md"}),
+        ("[d]eep/?hale.md", {"deep/whale.md"}),
+        ("eep", set()),
+        ("ale.md", set()),
+    ],
+)
+def test_paths_do_not_depend_on_the_current_folder(
+    index, folder, tmp_path, monkeypatch, path, files
+):
+    (folder / "doc [v1].md").write_text("Notes on nets.")
+    index.add(folder)
+    for here in (folder, tmp_path):
+        monkeypatch.chdir(here)
+        found = {hit.span.document for hit in index.search("herring", top_k=99, path=path)}
+        assert found == {str(folder / name) for name in files}
+
+
+def test_a_path_that_exists_is_that_file(index, folder, tmp_path, monkeypatch):
+    index.add(folder)
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert index.search("herring", path="deep") == []
+    assert index.search("herring", path="files/deep")
+    assert index.search("herring", path=tmp_path / "files" / "*.md")
 
 
 def test_documents_of_the_same_name_are_told_apart(index):
@@ -236,7 +272,7 @@ def test_summaries_take_sentences_about_the_query_from_the_best_documents(tmp_pa
         "whale": "Whales are the largest animals of all. Most whales eat krill and small fish.",
         "salt": "Salt was once worth as much as gold. It is now spread on icy roads.",
     }
-    index = Index.open(tmp_path / "library", model=encoder)
+    index = Index.create(tmp_path / "library", model=encoder)
     index.add([Document.from_text(text, source=name) for name, text in texts.items()])
     query = "What do whales eat?"
     summary = index.summarize(query, sentences=2)
@@ -264,7 +300,7 @@ def test_a_summary_of_one_document_has_the_sentences_of_summarize(tmp_path, enco
         ("Eel", "The eel is a long fish. It eats worms at night. Its way to the sea is long."),
     ]
     sea = Document.from_sections("Fish of the sea", parts)
-    index = Index.open(tmp_path / "library", model=encoder)
+    index = Index.create(tmp_path / "library", model=encoder)
     index.add(sea)
     found = index.summarize("What do they eat?", sentences=2)
     expected = summarize(sea, query="What do they eat?", sentences=2, model=encoder)

@@ -136,7 +136,7 @@ def disk(tmp_path):
 
 
 def test_a_disk_that_is_full_is_said_and_loses_nothing(disk, folder, small_encoder):
-    index = Index.open(disk / "library", model=small_encoder)
+    index = Index.create(disk / "library", model=small_encoder)
     index.add(folder)
     before = index.search("herring", top_k=99)
     (folder / "new.txt").write_text("Crabs walk. " * 200)
@@ -154,7 +154,7 @@ def test_a_disk_that_is_full_is_said_and_loses_nothing(disk, folder, small_encod
 
 
 def test_a_library_on_a_read_only_disk_is_searched(disk, folder, small_encoder):
-    Index.open(disk / "library", model=small_encoder).add(folder)
+    Index.create(disk / "library", model=small_encoder).add(folder)
     mount("-o", "remount,ro", str(disk))
     index = Index.open(disk / "library", model=small_encoder)
     assert index.search("herring")

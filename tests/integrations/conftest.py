@@ -43,6 +43,6 @@ def index(tmp_path, fish, small_encoder):
     """A library of the fish and a talk."""
     talk = tmp_path / "talk.vtt"
     talk.write_text("WEBVTT\n\n00:01.000 --> 00:03.000\n<v Ada>Where are the nets?\n")
-    index = Index.open(tmp_path / "library", model=small_encoder)
+    index = Index.create(tmp_path / "library", model=small_encoder)
     index.add([fish, talk])
     return index

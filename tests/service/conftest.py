@@ -100,7 +100,7 @@ def library_folder(tmp_path_factory, small_encoder):
     (folder / "fish.md").write_text(FISH)
     (folder / "salt.txt").write_text("Salt is white. It comes from the sea. Miners dig for it.\n")
     write_pdf(folder / "herring.pdf")
-    index = Index.open(tmp_path_factory.mktemp("libraries") / "library", model=small_encoder)
+    index = Index.create(tmp_path_factory.mktemp("libraries") / "library", model=small_encoder)
     index.add(folder)
     return index.path
 

@@ -110,7 +110,7 @@ def test_one_document_of_the_library(served, small_encoder, library_folder):
 def test_documents_of_the_same_name_are_told_apart(small_encoder, tmp_path):
     fish = Document.from_sections("Minutes", [("Fish", "They eat herring."), ("Salt", "White.")])
     whales = Document.from_sections("Minutes", [("Whales", "They eat krill. They dive deep.")])
-    index = Index.open(tmp_path / "library", model=small_encoder)
+    index = Index.create(tmp_path / "library", model=small_encoder)
     index.add([fish, whales])
     with serving(small_encoder, library=index.path) as served:
         for number in (0, 1):
@@ -134,11 +134,13 @@ def test_documents_of_the_same_name_are_told_apart(small_encoder, tmp_path):
 @pytest.mark.usefixtures("without_processes")
 def test_a_library_that_is_replaced_by_another(small_encoder, tmp_path):
     folder = tmp_path / "library"
-    Index.open(folder, model=small_encoder).add(Document.from_text("Cod swim.", source="cod"))
+    Index.create(folder, model=small_encoder).add(Document.from_text("Cod swim.", source="cod"))
     with serving(small_encoder, library=folder) as served:
         before = answer(served, "/search", query=QUERY, document="l-0")
         shutil.rmtree(folder)
-        Index.open(folder, model=small_encoder).add(Document.from_text("Eels hide.", source="eel"))
+        Index.create(folder, model=small_encoder).add(
+            Document.from_text("Eels hide.", source="eel")
+        )
         after = answer(served, "/search", query=QUERY, document="l-0")
     assert before["hits"][0]["best"]["text"] == "Cod swim."
     assert after["hits"][0]["best"]["text"] == "Eels hide."

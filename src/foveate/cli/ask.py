@@ -63,7 +63,7 @@ def command(
             raise ValueError("--choice is for a generative model, which reads files, not a library")
         index = common.open_library(library.folder, model, device, dtype)
         answer = index.ask(question, top_k=top_k, **library.conditions)
-        documents, passages = common.documents_of(index, answer.passages)
+        documents, passages = common.documents_of(library, index, answer.passages)
         answer = replace(answer, passages=tuple(passages))
     else:
         documents = reading.documents(files or [])

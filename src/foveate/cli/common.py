@@ -36,7 +36,13 @@ Writer = TypeVar("Writer", "Answerer", "Summarizer")
 Result: TypeAlias = "Hit | Passage"
 AnyResult = TypeVar("AnyResult", "Hit", "Passage")
 
-console = Console(highlight=False, soft_wrap=True, emoji=False)
+_UNLIMITED = 10_000
+"""Width of what is not printed on a terminal: nothing is wrapped or cut there."""
+
+_is_terminal = sys.stdout is not None and sys.stdout.isatty()
+console = Console(
+    highlight=False, soft_wrap=True, emoji=False, width=None if _is_terminal else _UNLIMITED
+)
 
 
 def check_model(name_or_path: str | None) -> str | None:
@@ -141,7 +147,9 @@ class Library:
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Only this file, the files in this folder, or those that match this pattern.",
+            help="Only this file, the files in this folder, or those that match this pattern. What "
+            "is no path here is compared with the end or any folder of the documents' paths: "
+            "minutes.txt, papers, 'papers/*.pdf'.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
@@ -319,9 +327,19 @@ def count(number: int, noun: str) -> str:
 
 
 def documents_of(
-    index: "Index", results: "Sequence[AnyResult]"
+    library: Library, index: "Index", results: "Sequence[AnyResult]"
 ) -> "tuple[list[Document], list[AnyResult]]":
-    """Return the documents of results from a library, and the results with their indices."""
+    """Return the documents of results from a library, and the results with their indices.
+
+    Raises:
+        ValueError: Nothing was found, since no document satisfies the conditions.
+    """
+    if not results:
+        given = [f"--{name} {value}" for name, value in library.conditions.items() if value]
+        raise ValueError(
+            f"no document of {library.folder} matches {' and '.join(given) or 'a query'}: "
+            f"`foveate library list {library.folder}` shows what it has"
+        )
     numbers = list(dict.fromkeys(result.document_idx for result in results))
     placed = [replace(one, document_idx=numbers.index(one.document_idx)) for one in results]
     return [index.document(number) for number in numbers], placed

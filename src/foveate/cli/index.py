@@ -10,7 +10,7 @@ import typer
 from foveate.progress import progress
 
 from . import common
-from .reading import Reading, named_error, standard_input, takes_options
+from .reading import Reading, named_error, say_skipped, standard_input, takes_options
 
 if TYPE_CHECKING:
     from foveate.index import Changes
@@ -146,22 +146,27 @@ def command(
     )
     named = _with_lists(paths)
     options = reading.options()
-    index = common.open_library(library, model, "cpu" if cluster else device, dtype)
+    common.prepare()
+    from foveate.index import Index
     from foveate.index.readers import Readers
     from foveate.index.sources import find_sources
+
+    loading = common.loading_options("cpu" if cluster else device, dtype)
+    index = Index.create(library, exist_ok=True, model=model, **loading)
 
     def note(name: str, error: Exception) -> None:
         reading.failures.append(named_error(name, error))
 
     with progress("Counting files", None):
-        total = sum(1 for _ in find_sources(named, note, is_count=True))
-    if not (total or prune):  # before a library is made of nothing
+        paths_found = {source.path for source in find_sources(named, note)}
+        total = sum(path.stat().st_size for path in paths_found)
+    if not (paths_found or prune):  # before a library is made of nothing
         nothing = f"there is no file in a format that can be read in {', '.join(named)}"
         raise reading.failures.pop() if reading.failures else ValueError(nothing)
     reading.failures.clear()  # which are found again
     on_error = None if reading.strict else note
     quiet = redirect_stdout(StringIO()) if cluster else nullcontext()  # Ray prints messages there
-    with quiet, progress("Indexing", total, unit="files") as advance:
+    with quiet, progress("Indexing", total, in_bytes=True) as advance:
         changes = index.add(
             named,
             prune=prune,
@@ -170,6 +175,7 @@ def command(
             cluster=cluster or Readers(readers),
             **options,
         )
+    say_skipped(changes.skipped)
     if json:
         common.print_json(_as_json(library, changes))
     else:
@@ -185,6 +191,7 @@ def _as_json(library: Path, changes: "Changes") -> dict[str, Any]:
         "unchanged": changes.unchanged,
         "removed": changes.removed,
         "failed": len(changes.failures),
+        "skipped": changes.skipped,
         "documents": changes.num_documents,
         "sentences": changes.num_sentences,
     }

@@ -52,7 +52,8 @@ def list_documents(library: Folder, json: common.Json = False) -> None:
     table.add_column("document", overflow="fold")
     for one in documents:
         modified = f"{one.modified:%Y-%m-%d}"
-        table.add_row(one.title, f"{one.num_sentences:,}", one.date or "", modified, one.source)
+        row = (one.title, f"{one.num_sentences:,}", one.date or "", modified, one.source)
+        table.add_row(*map(Text, row))  # of which none is markup
     common.console.print(table)
 
 
@@ -167,7 +168,7 @@ def _show_library(index: "Index", json: bool) -> None:
         common.print_json({"model": model, **sizes, "bytes": index.size()})
         return
     table = Table(box=None, show_header=False)
-    table.add_row("model", state.model.name or "foveate's own")
+    table.add_row("model", Text(state.model.name or "foveate's own"))
     for name, size in sizes.items():
         table.add_row(name, f"{size:,}")
     table.add_row("size", f"{index.size() / 1e6:,.1f} MB")

@@ -1,7 +1,7 @@
 """Reading the files that a command is given: the arguments and options, and what they do."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
@@ -34,6 +34,8 @@ File = Annotated[
     ),
 ]
 _PANEL = "Reading"
+_SHOWN = 3
+"""How many of the files that are left out are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class Reading:
             raise ValueError("- stands for standard input, which can be read only once")
         self.options()  # before the files are read
         errors: list[Exception] = []
+        skipped: list[str] = []
 
         def note(name: str, error: Exception) -> None:
             errors.append(named_error(name, error))
@@ -144,8 +147,9 @@ class Reading:
         documents: list[Document] = []
         with progress("Reading", len(files) if len(files) > 1 else None) as advance:
             for file in files:
-                documents += self._read(file, None if self.strict else note)
+                documents += self._read(file, None if self.strict else note, skipped.append)
                 advance()
+        say_skipped(skipped)
         if errors and not documents:
             self.failures.extend(errors[:-1])
             raise errors[-1]
@@ -166,11 +170,25 @@ class Reading:
             )
         return documents[0]
 
-    def _read(self, file: str, on_error: ErrorHandler | None) -> Iterator[Document]:
+    def _read(
+        self, file: str, on_error: ErrorHandler | None, on_skip: Callable[[str], None]
+    ) -> Iterator[Document]:
         options: dict[str, Any] = {**self.options(), "on_error": on_error}
         if file == "-":
             return read_data(standard_input().buffer.read(), "standard input", **options)
-        return read_documents(file, **options)
+        return read_documents(file, on_skip=on_skip, **options)
+
+
+def say_skipped(names: Sequence[str]) -> None:
+    """Say which files of folders were left out, and how to have them read."""
+    if names:
+        shown = ", ".join(names[:_SHOWN])
+        rest = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        print(
+            f"foveate: left out of the folders, since no reader takes their format: {shown}{rest} "
+            "(see `foveate formats`); a file that is named itself is read as text",
+            file=sys.stderr,
+        )
 
 
 def named_error(name: str, error: Exception) -> Exception:

@@ -49,7 +49,7 @@ def command(
     if library.folder is not None:
         index = common.open_library(library.folder, model, device, dtype)
         hits = index.search(query, by=by, top_k=top_k, **library.conditions)
-        documents, hits = common.documents_of(index, hits)
+        documents, hits = common.documents_of(library, index, hits)
     else:
         documents = reading.documents(files or [])
         encoder = common.load_encoder(model, device, dtype)

@@ -88,8 +88,6 @@ def command(
     opened = listen(host, port)
     with opened:
         index = common.open_library(library, model, device, dtype) if library else None
-        if index is not None:
-            _ = index.state  # says if there is no library
         encoder = index.encoder if index else common.load_encoder(model, device, dtype)
         from foveate.service.app import create_app
         from foveate.service.guard import LOOPBACK_NAMES, is_loopback

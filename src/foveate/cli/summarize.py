@@ -118,7 +118,7 @@ def command(
             raise ValueError("keywords guide a generative model, which reads files, not a library")
         index = common.open_library(library.folder, model, device, dtype)
         of_library = index.summarize(query, sentences=sentences, words=words, **library.conditions)
-        _show_summary_of_library(index, query, of_library, context, html, json)
+        _show_summary_of_library(library, index, query, of_library, context, html, json)
         return
     documents = reading.documents(files or [])
     common.prepare()
@@ -184,7 +184,13 @@ def _as_json(document: Document, summary: "Summary") -> dict[str, Any]:
 
 
 def _show_summary_of_library(
-    index: "Index", query: str, summary: "Summary", context: int, html: Path | None, json: bool
+    library: common.Library,
+    index: "Index",
+    query: str,
+    summary: "Summary",
+    context: int,
+    html: Path | None,
+    json: bool,
 ) -> None:
     """Print a summary of a library with the document and the place of each of its sentences."""
     from foveate.index import LibrarySentence
@@ -196,7 +202,7 @@ def _show_summary_of_library(
         for one in summary.sentences
         if isinstance(one, LibrarySentence)
     ]
-    documents, hits = common.documents_of(index, hits)
+    documents, hits = common.documents_of(library, index, hits)
     if html is not None:
         write_report(html, f"Summary: {query}", documents, hits)
     if json:

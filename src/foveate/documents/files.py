@@ -22,6 +22,7 @@ def read_documents(
     language: str | None = None,
     encoding: str | None = None,
     on_error: ErrorHandler | None = None,
+    on_skip: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Iterator[Document]:
     """Read all documents in files and folders, one after another.
@@ -40,6 +41,7 @@ def read_documents(
         encoding: Encoding of the texts; detected by default.
         on_error: Called with the name of each file that cannot be read, and the error; by default
             the first error is raised.
+        on_skip: Called with the name of each file that is left out.
         options: Options of readers, such as `ocr=True` for PDF. Readers of other formats ignore
             them.
 
@@ -67,7 +69,9 @@ def read_documents(
             f"{', '.join(sorted(known))}"
         )
     several = [paths] if isinstance(paths, str | PathLike) else paths
-    reading = _Reading(format, language, encoding, on_error, options)
+    reading = _Reading(
+        format, language, encoding, on_error, options, on_skip or (lambda name: None)
+    )
     return (document for path in several for document in reading.read_path(path))
 
 
@@ -105,6 +109,7 @@ class _Reading:
     encoding: str | None
     on_error: ErrorHandler | None
     options: Mapping[str, Any]
+    on_skip: Callable[[str], None] = lambda name: None
 
     def read_path(self, path: str | PathLike[str]) -> Iterator[Document]:
         """Read a file or a folder."""
@@ -115,22 +120,28 @@ class _Reading:
             yield from self.read_file(name_as_text(path), load_path)
 
     def read_folder(self, folder: Path) -> Iterator[Document]:
-        """Read the files in a folder and in the folders in it; links to folders are left out."""
+        """Read the files in a folder and in the folders in it; links to folders, and libraries, are left out."""
         is_empty = True
         errors: list[OSError] = []
         for name, folders, files in os.walk(folder, onerror=errors.append):
-            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            folders[:] = sorted(
+                one
+                for one in folders
+                if not (one.startswith(".") or Path(name, one, "library.json").exists())
+            )
             if set(MAILDIR) <= set(folders):
                 folders[:] = [one for one in folders if one not in (*MAILDIR, "tmp")]
                 is_empty = False
                 yield from self.read_maildir(Path(name))
             for path in (Path(name, file) for file in sorted(files)):
-                if not path.name.startswith(".") and path.is_file() and is_readable_file(path):
-                    load_path = partial(load, path, self.format, self.encoding)
-                    has_read = yield from self.read_file(
-                        name_as_text(path), load_path, is_found=True
-                    )
-                    is_empty = is_empty and not has_read
+                if path.name.startswith(".") or not path.is_file():
+                    continue
+                if not is_readable_file(path):
+                    self.on_skip(name_as_text(path))
+                    continue
+                load_path = partial(load, path, self.format, self.encoding)
+                has_read = yield from self.read_file(name_as_text(path), load_path, is_found=True)
+                is_empty = is_empty and not has_read
             while errors:
                 is_empty = False
                 self.fail(name, errors.pop())
@@ -177,6 +188,7 @@ class _Reading:
                     yield self.read_content(file)
                 except NotADocumentError as error:
                     if is_found or file.name.startswith(f"{name}/"):
+                        self.on_skip(file.name)
                         continue
                     self.fail(file.name, error)
                 except (DocumentError, ImportError) as error:

@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from foveate.documents import Document
+from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index import reading
 from foveate.index.lance import quote_list, read
@@ -51,6 +53,8 @@ class Changes:
         num_sentences: Number of their sentences.
         failures: The name of each file, or part of one, that could not be read, and why. A file
             that was added before and can no longer be read stays in the library as it was.
+        skipped: The files in folders that were left out because no reader takes their format, or
+            because they hold no document. A file that is named itself is read as text.
     """
 
     added: int = 0
@@ -60,6 +64,7 @@ class Changes:
     num_documents: int = 0
     num_sentences: int = 0
     failures: list[tuple[str, Exception]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
 
 class Known(NamedTuple):
@@ -96,6 +101,7 @@ class Part:
         num_characters: Number of their characters.
         done: The files that end here; a file that does not end here continues in the next part.
         failures: The name of what could not be read, and why.
+        skipped: The files, found in a folder, that hold no document.
         is_last: Whether this is the last part of its unit.
         is_void: Whether the file that did not end in the previous part is given up, with the
             documents already read from it.
@@ -106,6 +112,7 @@ class Part:
     num_characters: int = 0
     done: Sequence[Done] = ()
     failures: Sequence[tuple[str, Exception]] = ()
+    skipped: Sequence[str] = ()
     is_last: bool = True
     is_void: bool = False
 
@@ -138,6 +145,7 @@ def encode_batch(job: Job, batch: Batch) -> Part:
         num_characters=batch.num_characters,
         done=batch.done,
         failures=batch.failures,
+        skipped=batch.skipped,
         is_last=batch.is_last,
     )
 
@@ -150,7 +158,7 @@ class Builder:
         job: How files are read and encoded.
         engine: What has them read and encoded.
         on_error: Called with the name of what cannot be read, and the error.
-        on_file: Called after each file.
+        on_file: Called after each file, with its size in bytes.
     """
 
     def __init__(
@@ -159,14 +167,14 @@ class Builder:
         job: Job,
         engine: Engine,
         on_error: ErrorHandler | None = None,
-        on_file: Callable[[], None] | None = None,
+        on_file: Callable[[int], None] | None = None,
     ) -> None:
         self.writer = writer
         self.changes = Changes()
         self._job = job
         self._engine = engine
         self._on_error = on_error
-        self._on_file = on_file or (lambda: None)
+        self._on_file = on_file or (lambda size: None)
         self._known: dict[str, Known | None] = {}  # files that are not written yet
         self._tables: list[dict[str, pa.Table]] = []  # rows that are not written yet
         self._done: list[str] = []  # files whose last rows are among these
@@ -195,7 +203,7 @@ class Builder:
             size = sum(len(document.text.encode()) for document in group)
             record = FileRecord(name, _hash(group), size, now, now)
             if name in known and known[name].record.sha256 == record.sha256:
-                self._skip()
+                self._leave(size)
             else:
                 self._known[name] = known.get(name)
                 yield File(name, size, group, record)
@@ -204,8 +212,6 @@ class Builder:
         remaining = iter(sources)
         while chunk := list(islice(remaining, _FILES_PER_LOOKUP)):
             new = {str(one.path): one for one in chunk if str(one.path) not in self._known}
-            for _ in range(len(chunk) - len(new)):
-                self._on_file()  # they are named twice
             known = look_up(self.writer, list(new))
             for name, source in new.items():
                 file = self._changed_file(name, source, known.get(name))
@@ -221,16 +227,20 @@ class Builder:
             record = describe(source, known.record)
         except (OSError, ValueError) as error:
             self.fail(name, error)
-            self._on_file()
             return None
         if record.sha256 == known.record.sha256:
-            self._skip()
+            self._leave(record.size)
             return None
         return File(name, record.size, source, record)
 
-    def _skip(self) -> None:
+    def _leave(self, size: int) -> None:
         self.changes.unchanged += 1
-        self._on_file()
+        self._on_file(size)
+
+    def skip(self, path: Path) -> None:
+        """Record a file in a folder that no reader takes."""
+        self.changes.skipped.append(name_as_text(path))
+        self._on_file(path.stat().st_size)
 
     def fail(self, name: str, error: Exception) -> None:
         """Record what cannot be read, or raise the error."""
@@ -247,6 +257,7 @@ class Builder:
             self._num_open = 0
         for name, error in part.failures:
             self.fail(name, error)
+        self.changes.skipped += part.skipped
         if part.tables is not None:
             first = self.writer.new_documents(part.num_documents)
             self._tables.append(renumber(part.tables, first))
@@ -271,7 +282,7 @@ class Builder:
                 self.changes.updated += 1
             elif file.num_documents:
                 self.changes.added += 1
-        self._on_file()
+        self._on_file(file.size)
 
     def _write(self) -> None:
         """Write the rows that are in memory."""

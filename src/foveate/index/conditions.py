@@ -1,11 +1,13 @@
 """Conditions that the results of a search must satisfy."""
 
+import fnmatch
+import glob
+import os
 import re
 from collections.abc import Collection, Sequence
-from fnmatch import fnmatchcase
 from itertools import accumulate
 from operator import index
-from os import PathLike, fspath, sep
+from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +68,6 @@ its separator, and Lance's plan has the first argument of `coalesce` twice."""
 _CONDITION_ERRORS = ("Execution error", "Invalid user input")
 """What Lance's message says if a condition cannot be evaluated for some values, or parsed."""
 
-_GLOB = re.compile(r"[*?\[]")
-
 
 def allowed_sentences(
     snapshot: Snapshot,
@@ -81,7 +81,7 @@ def allowed_sentences(
     Args:
         snapshot: The library.
         where: Conditions in SQL, which all must hold, see `foveate.index.Index.search`.
-        path: The file, the folder around it, or a pattern with `*`, `?` and `[…]`.
+        path: The file, the folder around it, or a pattern; see `Index.search`.
         section: A part of the title of a section around the sentence, ignoring case.
         document: The number of the document.
 
@@ -242,12 +242,12 @@ def _in_document(number: int, snapshot: Snapshot) -> Mask:
 
 def _in_path(path: str, snapshot: Snapshot) -> Mask:
     """Return whether each document is at a path, in a folder, or matches a pattern."""
-    absolute = str(Path(path).absolute())
-    sources = [snapshot.sources[number] for number in snapshot.numbers.tolist()]
-    if _GLOB.search(path):
-        patterns = (absolute, f"*{sep}{path}", path)
-        is_inside = [any(fnmatchcase(source, one) for one in patterns) for source in sources]
-    else:
-        starts = (absolute.rstrip(sep) + sep, f"{absolute}:")  # a folder or archive; a record
-        is_inside = [source in (path, absolute) or source.startswith(starts) for source in sources]
-    return np.array(is_inside, np.bool_)
+    names = [glob.escape(os.path.normpath(path)), os.path.normpath(path)]
+    if Path(path).exists():
+        names = [glob.escape(os.path.abspath(path))]  # noqa: PTH100 (resolve would follow links)
+    folders = ("",) if os.path.isabs(names[0]) else ("", f"*{os.sep}")  # noqa: PTH117
+    parts = ("", f"{os.sep}*", ":*")  # of a folder or an archive; a record
+    patterns = [folder + name + part for name in names for folder in folders for part in parts]
+    is_inside = re.compile("|".join(map(fnmatch.translate, patterns))).match
+    numbers = snapshot.numbers.tolist()
+    return np.array([bool(is_inside(snapshot.sources[number])) for number in numbers], np.bool_)

@@ -87,7 +87,7 @@ class LibraryDocument:
 
 
 class Index:
-    """A library of documents on disk; make one with `Index.open`.
+    """A library of documents on disk; see `Index.create` and `Index.open`.
 
     A search always sees the library's newest state. Several processes may search it, even while one
     of them adds documents, which the others see once they are complete. Threads may share an
@@ -102,7 +102,7 @@ class Index:
 
     Example:
         >>> from foveate import Document, Index
-        >>> index = Index.open(getfixture("tmp_path") / "library")
+        >>> index = Index.create(getfixture("tmp_path") / "library")
         >>> sea = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
         >>> index.add(sea).added
         1
@@ -136,25 +136,50 @@ class Index:
         model: Encoder | str | PathLike[str] | None = None,
         **options: Any,
     ) -> Self:
-        """Open a library. One that does not exist yet is made when something is added.
+        """Open a library.
 
         Args:
             path: Its folder.
             model: An encoder, or the name or path of its checkpoint; by default the one that made
-                the library, or foveate's own model for a new one.
+                the library.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
         Raises:
+            FileNotFoundError: There is no library in the folder.
             ValueError: The path is a file, or the library is damaged, or of another version.
         """
-        if is_url(path):
-            raise ValueError(
-                f"{path} is a URL, and a library is a folder on a disk: build it on a disk, and "
-                "then copy the folder to where it is to be kept"
-            )
-        store = Store(Path(path))
+        store = _store(path)
+        store.read_state()
+        return cls(store, model, **options)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | PathLike[str],
+        *,
+        exist_ok: bool = False,
+        model: Encoder | str | PathLike[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Begin a library, whose folder is made when something is first added.
+
+        Args:
+            path: Its folder.
+            exist_ok: Open the library if there is one already.
+            model: An encoder, or the name or path of its checkpoint; by default foveate's own.
+            options: See `open`.
+
+        Raises:
+            FileExistsError: There is a library in the folder.
+            ValueError: See `open`.
+        """
+        store = _store(path)
         if store.exists():
+            if not exist_ok:
+                raise FileExistsError(
+                    f"there is a library in {path} already: open it with Index.open"
+                )
             store.read_state()
         return cls(store, model, **options)
 
@@ -187,7 +212,7 @@ class Index:
         *,
         prune: bool = False,
         on_error: ErrorHandler | None = None,
-        on_file: Callable[[], None] | None = None,
+        on_file: Callable[[int], None] | None = None,
         cluster: Engine | None = None,
         **options: Any,
     ) -> Changes:
@@ -204,7 +229,7 @@ class Index:
                 that is missing itself are kept: it may be on a disk that is not mounted.
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
-            on_file: Called after each file, including those that have not changed.
+            on_file: Called after each file, with its size in bytes, even if it has not changed.
             cluster: What reads and encodes the files: a cluster, see
                 `foveate.index.ray.RayCluster`; or, by default, this process with the help of
                 others that read, see `foveate.index.readers.Readers`.
@@ -223,7 +248,8 @@ class Index:
         job = Job(self._matching_encoder, self._identity(), on_error is None, options)
         with self._store.writing(job.model) as writer:
             builder = Builder(writer, job, cluster or Readers(), on_error, on_file)
-            builder.add(as_documents(documents), self._sources(paths, builder.fail))
+            sources = self._sources(paths, builder.fail, builder.skip)
+            builder.add(as_documents(documents), sources)
             if prune:
                 for numbers in self._gone(paths):
                     builder.remove(numbers)
@@ -290,7 +316,9 @@ class Index:
                 of sentences (`foveate.index.SENTENCE_COLUMNS`); or several, which all must hold. It
                 may call the functions in `foveate.index.conditions.FUNCTIONS`. Sections and
                 documents are found if one of their sentences satisfies them.
-            path: Only files at this path, in this folder, or that match this pattern.
+            path: Only the file at this path, the files in this folder, or those that match this
+                pattern. What is no path on this machine is compared with the end or any folder of
+                the documents' paths, which are absolute: `minutes.txt`, `papers`, `papers/*.pdf`.
             section: Only sections whose title contains this (ignoring case), and their subsections.
             document: Only the document with this number; several may have the same name.
 
@@ -562,10 +590,13 @@ class Index:
             raise snapshot.store.unreadable(reason) from error
 
     def _sources(
-        self, paths: Sequence[str | PathLike[str]], on_error: ErrorHandler
+        self,
+        paths: Sequence[str | PathLike[str]],
+        on_error: ErrorHandler,
+        on_skip: Callable[[Path], None],
     ) -> Iterator[Source]:
         own = self.path.absolute()
-        for source in find_sources(paths, on_error):
+        for source in find_sources(paths, on_error, on_skip):
             name = name_as_text(source.path)
             if name != str(source.path):  # which a table cannot hold
                 on_error(name, DocumentError(f"{name} has a name that is not UTF-8: rename it"))
@@ -590,6 +621,15 @@ class Index:
                     if file in gone or (is_inside and is_gone(file)):
                         gone.setdefault(file, []).append(row["document"])
         return gone.values()
+
+
+def _store(path: str | PathLike[str]) -> Store:
+    if is_url(path):
+        raise ValueError(
+            f"{path} is a URL, and a library is a folder on a disk: build it on a disk, and "
+            "then copy the folder to where it is to be kept"
+        )
+    return Store(Path(path))
 
 
 def _is_under(file: str, folder: str) -> bool:

@@ -137,7 +137,7 @@ class RayCluster:
             )
             if job.stops_at_error:
                 raise error
-            yield Part(done=[Done(file.name, None)], failures=[(file.name, error)])
+            yield Part(done=[Done(file.name, file.size, None)], failures=[(file.name, error)])
 
     def _encode(
         self, job: Job, units: Sequence[Unit], num_workers: int, lost: list[File]

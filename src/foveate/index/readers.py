@@ -136,7 +136,9 @@ class _Reader:
         )
         if self._job.stops_at_error:
             raise error
-        yield Part(done=[Done(file.name, None)], failures=[(file.name, error)], is_void=True)
+        yield Part(
+            done=[Done(file.name, file.size, None)], failures=[(file.name, error)], is_void=True
+        )
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""

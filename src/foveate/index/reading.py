@@ -55,11 +55,13 @@ class Done(NamedTuple):
 
     Attributes:
         name: Its name.
+        size: Its size in bytes.
         num_documents: Number of its documents; None if it could not be read.
         num_sentences: Number of their sentences.
     """
 
     name: str
+    size: int
     num_documents: int | None
     num_sentences: int = 0
 
@@ -74,6 +76,7 @@ class Batch:
         num_characters: Number of their characters.
         done: The files that end here; a file that does not end here continues in the next batch.
         failures: The name of what could not be read, and why.
+        skipped: The files, found in a folder, that hold no document.
         is_last: Whether this is the last batch of its unit.
     """
 
@@ -82,6 +85,7 @@ class Batch:
     num_characters: int
     done: Sequence[Done]
     failures: Sequence[tuple[str, Exception]]
+    skipped: Sequence[str]
     is_last: bool
 
 
@@ -115,10 +119,15 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
     entries: list[Entry] = []
     done: list[Done] = []
     failures: list[tuple[str, Exception]] = []
+    skipped: list[str] = []
     num_characters = num_failures = 0
 
     def note(name: str, error: Exception) -> None:
         nonlocal num_failures
+        is_found = isinstance(file.content, Source) and file.content.is_found
+        if is_found and isinstance(error, NotADocumentError):
+            skipped.append(name)
+            return
         if stops_at_error:
             raise error
         failures.append((name, error))
@@ -127,7 +136,7 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
     def batch(*, is_last: bool) -> Batch:
         documents = [entry.document for entry in entries]
         tables = rows(entries) if entries else {}
-        return Batch(documents, tables, num_characters, done, failures, is_last)
+        return Batch(documents, tables, num_characters, done, failures, skipped, is_last)
 
     for file in unit:
         num_documents = num_sentences = 0
@@ -139,9 +148,9 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
             num_characters += len(document.text)
             if num_characters >= BATCH_CHARACTERS:
                 yield batch(is_last=False)
-                entries, done, failures, num_characters = [], [], [], 0
+                entries, done, failures, skipped, num_characters = [], [], [], [], 0
         is_read = num_documents > 0 or num_failures == failures_before
-        done.append(Done(file.name, num_documents if is_read else None, num_sentences))
+        done.append(Done(file.name, file.size, num_documents if is_read else None, num_sentences))
     yield batch(is_last=True)
 
 
@@ -155,16 +164,12 @@ def _read(
             yield file.record, document
         return
 
-    def note(name: str, error: Exception) -> None:
-        if not (source.is_found and isinstance(error, NotADocumentError)):
-            on_error(name, error)
-
     try:
         record = file.record or describe(source, None)
     except (OSError, ValueError) as error:
         on_error(file.name, error)
         return
-    for document in read_documents(source.path, on_error=note, **options):
+    for document in read_documents(source.path, on_error=on_error, **options):
         yield record, document
 
 

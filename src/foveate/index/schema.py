@@ -30,7 +30,7 @@ with the document's name; a document's name and the titles of its sections."""
 
 DOCUMENT_COLUMNS: Final = {
     "source": "name of the document: its file, or its place in a file that holds several",
-    "file": "path of the file that it was read from",
+    "file": "absolute path of the file that it was read from: file LIKE '%/papers/%'",
     "title": "title; empty if it has none",
     "authors": "names of its authors, as a list: array_has(authors, 'Ann Lee')",
     "date": "when it was published: '2020', '2020-03' or '2020-03-31'; NULL if nobody said",

@@ -4,10 +4,9 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from glob import has_magic
-from itertools import takewhile
 from pathlib import Path
 
 from foveate.documents import DocumentError
@@ -34,18 +33,20 @@ class Source:
 
 
 def find_sources(
-    paths: Iterable[str | os.PathLike[str]], on_error: ErrorHandler, *, is_count: bool = False
+    paths: Iterable[str | os.PathLike[str]],
+    on_error: ErrorHandler,
+    on_skip: Callable[[Path], None] | None = None,
 ) -> Iterator[Source]:
     """Find the files at paths, in folders and by patterns.
 
     Folders are walked in the order of their files' names. Links to folders are not followed, so
-    loops of links do no harm; hidden files and those in unknown formats are left out.
+    loops of links do no harm; hidden files are left out.
 
     Args:
         paths: Files, folders, and patterns with `*`, `**`, `?` and `[…]`.
         on_error: Called with the name of what cannot be found or read, and the error.
-        is_count: Whether the files are only to be counted: those in unknown formats are then not
-            left out, since that would require opening each file.
+        on_skip: Called with each file in an unknown format, which is left out. By default no file
+            is opened, and so none is left out.
     """
     for path in paths:
         given = os.fspath(path)
@@ -65,9 +66,9 @@ def find_sources(
                 on_error(given, FileNotFoundError(f"no file matches {given}: check the pattern"))
             for match in matches:
                 if not (match.is_dir() and "**" in given):  # whose files match by themselves
-                    yield from _sources_at(match, on_error, is_count)
+                    yield from _sources_at(match, on_error, on_skip)
         else:
-            yield from _sources_at(Path(given), on_error, is_count)
+            yield from _sources_at(Path(given), on_error, on_skip)
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -87,10 +88,12 @@ def before_pattern(path: str) -> Path:
         >>> before_pattern("papers/old/**/*.pdf")
         PosixPath('papers/old')
     """
-    parts = Path(path).parts
-    if Path(path).exists():
-        return Path(path)
-    return Path(*takewhile(lambda part: not has_magic(part), parts))
+    folder = Path()
+    for part in Path(path).parts:
+        if has_magic(part) and not (folder / part).exists():
+            break
+        folder /= part
+    return folder
 
 
 def _match(pattern: str) -> Iterator[Path]:
@@ -101,11 +104,13 @@ def _match(pattern: str) -> Iterator[Path]:
             yield path
 
 
-def _sources_at(path: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[Source]:
+def _sources_at(
+    path: Path, on_error: ErrorHandler, on_skip: Callable[[Path], None] | None
+) -> Iterator[Source]:
     """Find the files at a path."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow links)
     if absolute.is_dir():
-        yield from _walk(absolute, on_error, is_count)
+        yield from _walk(absolute, on_error, on_skip)
     elif absolute.is_file():
         yield Source(absolute)
     elif absolute.exists():  # a pipe or a device may never end
@@ -115,7 +120,9 @@ def _sources_at(path: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[
         on_error(str(path), error)
 
 
-def _walk(folder: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[Source]:
+def _walk(
+    folder: Path, on_error: ErrorHandler, on_skip: Callable[[Path], None] | None
+) -> Iterator[Source]:
     """Find the files in a folder and in the folders in it, as `documents.read_documents` does."""
 
     def note(error: OSError) -> None:
@@ -136,8 +143,10 @@ def _walk(folder: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[Sour
         for path in (Path(name, file) for file in sorted(files)):
             if path.name.startswith(".") or not path.is_file():
                 continue
-            if is_count or is_readable_file(path):
+            if on_skip is None or is_readable_file(path):
                 yield Source(path, is_found=True)
+            else:
+                on_skip(path)
 
 
 def describe(source: Source, known: FileRecord | None) -> FileRecord:

@@ -153,7 +153,7 @@ class Store:
         if not self.exists():
             raise FileNotFoundError(
                 f"there is no library in {self.folder}: make one with "
-                f"`foveate index PATH --library {self.folder}`"
+                f"`foveate index PATH --library {self.folder}` or Index.create"
             )
         path = self.folder / _STATE
         try:

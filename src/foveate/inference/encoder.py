@@ -278,13 +278,15 @@ class Encoder:
         starts = range(0, len(texts), _TEXTS_PER_CHUNK)
         chunks = [texts[start : start + _TEXTS_PER_CHUNK] for start in starts]
         with (
-            progress("Encoding", len(texts), show_progress) as advance,
+            progress("Encoding", sum(map(len, texts)), show_progress) as advance,
             closing(self._prepare(self._batches, chunks)) as prepared,
         ):
-            for start, batches in zip(starts, prepared, strict=True):
+            for start, chunk, batches in zip(starts, chunks, prepared, strict=True):
+                num_tokens = sum(len(nodes.input_ids) for nodes, _ in batches)
                 for nodes, owners in batches:
                     self._read(nodes).add_to(sums, counts, [start + owner for owner in owners])
-                    advance(len(owners))
+                    # In proportion to tokens: the shortest texts come first, many at a time.
+                    advance(sum(map(len, chunk)) * len(nodes.input_ids) // num_tokens)
         return self._finish(sums, counts)
 
     def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
@@ -315,18 +317,18 @@ class Encoder:
         """Encode every document as one tree; small ones together."""
         sizes = [sum(len(anchor.text) for anchor in anchors) for anchors in outlines]
         limit = self._batch_tokens * _CHARACTERS_PER_TOKEN
-        packs = fill_packs(range(len(outlines)), sizes, limit)
+        packs = list(fill_packs(range(len(outlines)), sizes, limit))
         forests = [[outlines[i] for i in pack] for pack in packs]
         vectors: list[DocumentVectors] = []
         with (
-            progress("Encoding", len(outlines), show_progress) as advance,
+            progress("Encoding", sum(sizes), show_progress) as advance,
             closing(
                 self._prepare(lambda outlines: self.processor.tree(*outlines), forests)
             ) as prepared,
         ):
-            for forest, (nodes, owners) in zip(forests, prepared, strict=True):
+            for pack, forest, (nodes, owners) in zip(packs, forests, prepared, strict=True):
                 vectors += self._encode_forest(forest, nodes, owners)
-                advance(len(forest))
+                advance(sum(sizes[i] for i in pack))
         return vectors
 
     def _prepare(

@@ -40,7 +40,7 @@ class FoveateRetriever(BaseRetriever):
     Example:
         >>> import foveate
         >>> from foveate.integrations.langchain import FoveateRetriever
-        >>> index = foveate.Index.open(getfixture("tmp_path") / "library")
+        >>> index = foveate.Index.create(getfixture("tmp_path") / "library")
         >>> fish = [("Fish", "Cod swim. They eat herring.")]
         >>> _ = index.add(foveate.Document.from_sections("Sea", fish))
         >>> [found] = FoveateRetriever(index=index, top_k=1).invoke("What do fish live on?")

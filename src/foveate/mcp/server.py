@@ -78,7 +78,7 @@ def make_server(
         >>> from foveate.mcp import make_server
         >>> library = getfixture("tmp_path") / "library"
         >>> fish = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
-        >>> _ = Index.open(library).add(fish)
+        >>> _ = Index.create(library).add(fish)
         >>> async def ask(query):
         ...     async with Client(make_server(library)) as client:
         ...         return await client.call_tool("ask", {"query": query})

@@ -41,6 +41,11 @@ class Passage:
     document_idx: int
 
     @property
+    def text(self) -> str:
+        """The text of the span."""
+        return self.span.text
+
+    @property
     def quoted(self) -> Span:
         """What to show of it: all of its sentences."""
         return self.span

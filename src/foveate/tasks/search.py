@@ -29,6 +29,11 @@ class Hit:
     document_idx: int
 
     @property
+    def text(self) -> str:
+        """The text of the span."""
+        return self.span.text
+
+    @property
     def quoted(self) -> Span:
         """What to show of it: the best sentence, since the text of a section is only its title."""
         return self.best

@@ -48,6 +48,11 @@ class SummarySentence:
     span: Span
     score: float
 
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.span.text
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:

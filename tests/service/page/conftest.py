@@ -52,7 +52,7 @@ def library(encoder: Encoder, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("library")
     (folder / "fish.md").write_text(FISH)
     (folder / "salt.md").write_text(SALT)
-    index = Index.open(folder / "sea.library", model=encoder)
+    index = Index.create(folder / "sea.library", model=encoder)
     index.add([folder / "fish.md", folder / "salt.md"])
     return folder / "sea.library"
 
