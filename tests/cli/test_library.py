@@ -112,18 +112,6 @@ def test_damage_is_said_in_a_sentence(foveate, fish, library):
     assert "restore it from a copy of the library, or index the files into a new one" in errors
 
 
-def test_a_library_without_checksums_says_so(foveate, fish, library):
-    state = library / "library.json"
-    fields = json.loads(state.read_text())
-    del fields["checksum"], fields["files"]
-    state.write_text(json.dumps({**fields, "schema": 2}))
-    code, output, errors = foveate("library", "verify", library)
-    assert (code, "all as they should be" in output) == (0, True)
-    assert "an older foveate wrote this library, without checksums: the next" in errors
-    foveate("index", fish, "--library", library)
-    assert foveate("library", "verify", library)[2] == ""
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

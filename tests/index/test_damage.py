@@ -1,7 +1,6 @@
 """Libraries whose files are damaged or missing, and how that is noticed."""
 
 import copy
-import json
 import os
 import pickle
 import shutil
@@ -67,14 +66,6 @@ def change(path, part=2):
     content = bytearray(path.read_bytes())
     content[len(content) // part - 1] ^= 0x04
     path.write_bytes(content)
-
-
-def strip(index):
-    """Turn a library into one that a foveate without checksums wrote."""
-    path = index.path / "library.json"
-    fields = json.loads(path.read_text())
-    del fields["checksum"], fields["files"]
-    path.write_text(json.dumps({**fields, "schema": 2}))
 
 
 def read_all(index):
@@ -234,35 +225,6 @@ def test_an_interrupted_commit_is_no_damage(library, monkeypatch, moment):
     assert library.verify() == []
 
 
-def test_a_library_without_checksums_is_used_and_gets_them(library):
-    strip(library)
-    assert library.verify() == []
-    assert library.state.files == {}
-    read_all(library)
-    library.add(animal("squid"))
-    assert library.verify() == []
-    assert all(one.documents is None for one in library.state.files.values())
-    change(needed(library, "sentences.lance/data"))
-    assert len(library.verify()) == 1
-
-
-@pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if not kind.endswith(("json", "_indices"))]
-)
-def test_without_checksums_files_that_cannot_be_read_are_said(library, kind, small_encoder):
-    path = needed(library, kind)
-    strip(library)
-    content = path.read_bytes()
-    for size in (len(content) // 2, None):
-        path.unlink()
-        if size is not None:
-            path.write_bytes(content[:size])
-        with pytest.raises(LibraryError, match=r"cannot be read \("):
-            read_all(Index.open(library.path, model=small_encoder))
-        assert library.verify()
-        path.touch()
-
-
 @pytest.mark.parametrize("name", ["RustPanic", "PanicException"])
 def test_a_panic_of_lance_is_no_damage_of_whole_files(library, name, monkeypatch, small_encoder):
     panic = type(name, (BaseException,), {})
@@ -286,9 +248,6 @@ def test_a_panic_of_lance_is_no_damage_of_whole_files(library, name, monkeypatch
     change(path)
     with pytest.raises(LibraryError, match=f"{path.name} is not as it was written"):
         read_all(Index.open(library.path, model=small_encoder))
-    strip(library)
-    with pytest.raises(LibraryError, match=r"cannot be read \(Lance failed: called"):
-        read_all(Index.open(library.path, model=small_encoder))
 
 
 def test_a_condition_at_which_lance_fails_is_to_blame(library, monkeypatch, capfd):
@@ -303,13 +262,10 @@ def test_a_condition_at_which_lance_fails_is_to_blame(library, monkeypatch, capf
         library.search("Who eats?", where=condition)
 
 
-@pytest.mark.parametrize("has_checksums", [True, False])
 @pytest.mark.parametrize(("number", "reason"), [(13, "Permission denied"), (24, "Too many open")])
 def test_permissions_and_limits_are_no_damage(
-    library, monkeypatch, small_encoder, number, reason, has_checksums
+    library, monkeypatch, small_encoder, number, reason
 ):
-    if not has_checksums:
-        strip(library)
     state = library.state
 
     def fail(*arguments, **options):

@@ -237,11 +237,9 @@ def test_a_state_of_another_version_or_none_is_said(index, folder):
     index.add(folder)
     state = index.path / "library.json"
     fields = json.loads(state.read_text())
-    del fields["checksum"]
-    for version, maker in ((99, "a newer"), (1, "an older")):
-        state.write_text(json.dumps({**fields, "schema": version}))
-        with pytest.raises(LibraryError, match=rf"{maker} foveate \(version {version} .*: index"):
-            Index.open(index.path)
+    state.write_text(json.dumps({**fields, "schema": 99}))
+    with pytest.raises(LibraryError, match=r"another version of foveate \(format 99, .*: index"):
+        Index.open(index.path)
     state.write_text("{")
     with pytest.raises(LibraryError, match=r"library\.json is damaged"):
         Index.open(index.path)

@@ -1,6 +1,6 @@
 import os
 import sys
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 import safetensors.torch
@@ -178,35 +178,6 @@ def test_shards_are_joined_to_the_whole(encoder, tmp_path, monkeypatch, suffix):
         Embeddings.join([shards[0]])
     with pytest.raises(ValueError, match="some shards are of 1 and others of 9: give those of one"):
         Embeddings.join([*shards, whole])
-
-
-@pytest.mark.parametrize("suffix", [".safetensors", ".parquet"])
-def test_shards_of_an_older_foveate_are_joined(encoder, tmp_path, monkeypatch, suffix):
-    """They do not say which they are."""
-    monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 10)
-    documents = [Document.from_text("Cod swim.", source=f"{i}.txt") for i in range(3)]
-    shards = []
-    for number in (1, 2, 3):
-        shard = embed(documents, model=encoder, shard=(number, 3))
-        path = tmp_path / f"{number}{suffix}"
-        replace(shard, shard=None).save(path)
-        shards.append(Embeddings.load(path))
-        assert shards[-1].shard is None
-    spans = embed(documents, model=encoder).spans
-    for given in (shards, [replace(shards[0], shard=(1, 3)), *shards[1:]]):
-        with pytest.warns(UserWarning, match="do not say how many shards there are.*the last ones"):
-            joined = Embeddings.join(given)
-        assert joined.spans == spans
-        assert joined.shard is None
-    with pytest.warns(UserWarning, match="goes unnoticed if they are missing") as warned:
-        assert len(Embeddings.join(shards[:2])) == len(spans) - len(shards[2])
-    assert len(warned) == 1
-    with pytest.raises(ValueError, match="same documents: give each shard once"):
-        Embeddings.join([*shards, shards[-1]])
-    with pytest.raises(ValueError, match=r"no shard holds document 0, and .* missing: give all"):
-        Embeddings.join(shards[1:])
-    with pytest.raises(ValueError, match="there is nothing to join"):
-        Embeddings.join([])
 
 
 def test_shards_are_about_equal(encoder, monkeypatch):

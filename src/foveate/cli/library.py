@@ -132,12 +132,6 @@ def verify(library: Folder) -> None:
     if problems:
         raise typer.Exit(1)
     state = index.state
-    if not state.files:
-        print(
-            "foveate: an older foveate wrote this library, without checksums: the next "
-            f"`foveate index` or `foveate library compact {library}` records them",
-            file=sys.stderr,
-        )
     common.console.print(
         f"{library}: {common.count(state.num_documents, 'document')}, "
         f"{common.count(state.num_sentences, 'sentence')}, all as they should be",

@@ -120,7 +120,10 @@ class _Reading:
             yield from self.read_file(name_as_text(path), load_path)
 
     def read_folder(self, folder: Path) -> Iterator[Document]:
-        """Read the files in a folder and in the folders in it; links to folders, and libraries, are left out."""
+        """Read the files in a folder and in the folders in it.
+
+        Links to folders are left out, and so are libraries.
+        """
         is_empty = True
         errors: list[OSError] = []
         for name, folders, files in os.walk(folder, onerror=errors.append):
@@ -188,7 +191,6 @@ class _Reading:
                     yield self.read_content(file)
                 except NotADocumentError as error:
                     if is_found or file.name.startswith(f"{name}/"):
-                        self.on_skip(file.name)
                         continue
                     self.fail(file.name, error)
                 except (DocumentError, ImportError) as error:
@@ -196,6 +198,8 @@ class _Reading:
                 has_read = True
             if not has_read and not is_found:
                 raise DocumentError(f"{name} holds nothing that can be read.")
+            if not has_read:
+                self.on_skip(name)
         except (DocumentError, ImportError, OSError) as error:
             self.fail(name, error)
             return True

@@ -153,29 +153,6 @@ def find_unfinished(folder: Path, versions: Mapping[str, int]) -> list[Damage]:
     ]
 
 
-def find_missing(folder: Path, versions: Mapping[str, int]) -> list[Damage]:
-    """Find the files that are missing in a library without checksums, and damaged manifests.
-
-    Raises:
-        OSError: See `find_damage`.
-    """
-    damaged = []
-    for table, version in versions.items():
-        name = f"{table}.lance"
-        try:
-            for path in files_of(folder / name, version):
-                name = path.relative_to(folder).as_posix()
-                if not path.exists():
-                    damaged.append(Damage(name, "is missing"))
-        except NotImplementedError:
-            continue  # Lance knows what it consists of
-        except (OSError, ValueError) as error:
-            if limits(error):
-                raise
-            damaged.append(Damage(name, f"cannot be read: {error}"))
-    return damaged
-
-
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(

@@ -37,7 +37,6 @@ from foveate.index.store import (
 )
 from foveate.index.verify import verify
 from foveate.inference import Encoder, as_encoder
-from foveate.inference.weights import stamp_weights
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.ask import Answer
 from foveate.tasks.search import Hit
@@ -119,7 +118,7 @@ class Index:
         self._options = options
         self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
-        self._identified: tuple[object, ModelRecord] | None = None  # by the stamp of the weights
+        self._identified: ModelRecord | None = None
         self._snapshot: Snapshot | None = None
         self._stamp: tuple[int, int] | None = None
         self._unpack = lru_cache(_DOCUMENTS_IN_MEMORY)(self._load_document)
@@ -244,7 +243,6 @@ class Index:
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
-        self._identified = None  # what is written stays, so the weights themselves are checked
         job = Job(self._matching_encoder, self._identity(), on_error is None, options)
         with self._store.writing(job.model) as writer:
             builder = Builder(writer, job, cluster or Readers(), on_error, on_file)
@@ -466,9 +464,7 @@ class Index:
     def verify(self) -> list[str]:
         """Read the whole library, and check its files and that its tables agree on each document.
 
-        Every file is compared with the checksum that was recorded when it was written. What an
-        older foveate wrote has none, and gets one when something is next added or removed, or the
-        library is compacted: `state.files` is empty until then.
+        Every file is compared with the checksum that was recorded when it was written.
 
         Returns:
             A sentence for each problem, which says what to do.
@@ -529,10 +525,9 @@ class Index:
             name = recorded.name if self._model is None else os.fspath(self._model)
             if (given := identify_checkpoint(name, recorded)) is not None:
                 return given
-        stamp = stamp_weights(self.encoder.model)
-        if self._identified is None or self._identified[0] != stamp:
-            self._identified = stamp, identify(self.encoder)
-        return self._identified[1]
+        if self._identified is None:
+            self._identified = identify(self.encoder)
+        return self._identified
 
     def _matching_encoder(self) -> Encoder:
         """Return the encoder, checking before and after loading that it made the library."""

@@ -126,7 +126,6 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
         nonlocal num_failures
         is_found = isinstance(file.content, Source) and file.content.is_found
         if is_found and isinstance(error, NotADocumentError):
-            skipped.append(name)
             return
         if stops_at_error:
             raise error
@@ -150,6 +149,8 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
                 yield batch(is_last=False)
                 entries, done, failures, skipped, num_characters = [], [], [], [], 0
         is_read = num_documents > 0 or num_failures == failures_before
+        if is_read and not num_documents:
+            skipped.append(file.name)
         done.append(Done(file.name, file.size, num_documents if is_read else None, num_sentences))
     yield batch(is_last=True)
 

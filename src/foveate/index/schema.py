@@ -17,10 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
-
-OLDEST_SCHEMA = 2
-"""The oldest version that is still read: it has the same tables, but no checksums."""
+SCHEMA_VERSION = 1
 
 _KEY_BITS = 32
 

@@ -37,14 +37,13 @@ from foveate.index.checksums import (
     checksums,
     digest,
     find_damage,
-    find_missing,
     find_unfinished,
 )
 from foveate.index.lance import connect, limits, quote, read, reason_of, without_panics
 from foveate.index.lock import write_lock
 from foveate.index.manifest import manifests
 from foveate.index.postings import merge_postings
-from foveate.index.schema import OLDEST_SCHEMA, SCHEMA_VERSION, schemas
+from foveate.index.schema import SCHEMA_VERSION, schemas
 
 _STATE = "library.json"
 _TAG = "library"  # marks the version of a table that the library's state names
@@ -110,8 +109,8 @@ class State:
         num_documents: Number of documents.
         num_sentences: Number of sentences.
         num_batches: Number of batches in which terms were written since they were last merged.
-        files: The checksums of the files that it needs, by their names; none if an older foveate
-            wrote it.
+        files: The checksums of the files that it needs, by their names; none if Lance lists its
+            files in a format that `foveate.index.manifest` does not know.
     """
 
     model: ModelRecord
@@ -148,7 +147,7 @@ class Store:
 
         Raises:
             FileNotFoundError: There is no library.
-            LibraryError: It is damaged, or a newer foveate made it.
+            LibraryError: It is damaged, or another version of foveate made it.
         """
         if not self.exists():
             raise FileNotFoundError(
@@ -158,21 +157,20 @@ class Store:
         path = self.folder / _STATE
         try:
             fields = json.loads(path.read_bytes())
-            checksum = fields.pop("checksum", None)  # which an older foveate did not write
-            if checksum is not None and checksum != _checksum(fields):
-                raise ValueError("it is not as it was written")
-            schema = int(fields.pop("schema"))
-            if OLDEST_SCHEMA <= schema <= SCHEMA_VERSION:
+            schema = int(fields["schema"])
+            if schema == SCHEMA_VERSION:
+                if fields.pop("checksum") != _checksum(fields):
+                    raise ValueError("it is not as it was written")
+                del fields["schema"]
                 return _as_state(fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LibraryError(
                 f"{path} is damaged ({error}): restore it from a copy of the library, or index the "
                 "files into a new one"
             ) from error
-        made_by = "an older foveate" if schema < SCHEMA_VERSION else "a newer foveate"
         raise LibraryError(
-            f"the library {self.folder} was made by {made_by} (version {schema} of the format, not "
-            f"{SCHEMA_VERSION}): index the files into a new library, or use that foveate"
+            f"the library {self.folder} was made by another version of foveate (format {schema}, "
+            f"not {SCHEMA_VERSION}): index the files into a new library, or use that foveate"
         )
 
     def stamp(self) -> tuple[int, int]:
@@ -214,8 +212,6 @@ class Store:
     def find_damage(self, state: State, *, is_thorough: bool = True) -> list[Damage]:
         """Find the damaged files of a state; see `check`."""
         unfinished = find_unfinished(self.folder, state.versions)
-        if not state.files:
-            return unfinished + find_missing(self.folder, state.versions)
         return unfinished + find_damage(self.folder, state.files, is_thorough=is_thorough)
 
     def unreadable(self, reason: str | Damage) -> LibraryError:
@@ -402,8 +398,8 @@ class Writer:
     def commit(self) -> None:
         """Make the changes visible."""
         before = self.state
-        # Other files without a checksum were merged, or an older foveate wrote them.
-        has_new = before.files and self.next_document > before.next_document
+        # Other files without a checksum were merged.
+        has_new = self.next_document > before.next_document
         documents = (before.next_document, self.next_document) if has_new else None
         with self.store.explained(is_write=True):
             versions = {name: table.version for name, table in self.tables.items()}

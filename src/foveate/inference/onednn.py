@@ -8,7 +8,6 @@ float32 results agree within rounding.
 """
 
 from typing import Any, cast
-from uuid import uuid4
 
 import torch
 from torch import Tensor, nn
@@ -73,27 +72,17 @@ class OneDNNLinear(nn.Module):
         activation: "none", or "gelu" for the exact GELU.
 
     Attributes:
-        weight_id: A random name of the weight. Copies of the layer have the same.
+        weight: The weight in oneDNN's own layout.
     """
 
     def __init__(self, *linears: nn.Linear, activation: str = "none") -> None:
         super().__init__()
         weight = torch.cat([linear.weight.detach() for linear in linears])
         self.dtype = weight.dtype
-        self.weight = weight
+        self.weight: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
         biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
         self.bias = torch.cat(biases) if biases else None
         self.activation = activation
-
-    @property
-    def weight(self) -> Tensor:
-        """The weight in oneDNN's own layout; one that is assigned is packed into it."""
-        return self._packed
-
-    @weight.setter
-    def weight(self, weight: Tensor) -> None:
-        self.weight_id = uuid4().hex  # to notice another one: to unpack and compare it takes long
-        self._packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
 
     def forward(self, hidden_states: Tensor, residual: Tensor | None = None) -> Tensor:
         """Apply the layer to `(..., in_features)`, and add the residual if there is one.
@@ -116,11 +105,11 @@ class OneDNNLinear(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # The weight in oneDNN's own layout can be neither copied nor pickled.
-        return {**nn.Module.__getstate__(self), "_packed": self.weight.to_dense()}
+        return {**nn.Module.__getstate__(self), "weight": self.weight.to_dense()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__setstate__(self, state)
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(self._packed, None)
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
 
 
 class OneDNNTreeBertLayer(nn.Module):

@@ -1,7 +1,6 @@
 """Documents as a table of vectors: one for each document, section and sentence."""
 
 import json
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -55,12 +54,12 @@ class Embeddings:
             section.
         vectors: `(spans, dimension)` float32.
         shard: Which shard of the documents they are, counted from 1, and the number of shards;
-            (1, 1) if they are all, and None if that is not known, as an older foveate saved them.
+            (1, 1) if they are all.
     """
 
     spans: list[EmbeddedSpan]
     vectors: Tensor
-    shard: tuple[int, int] | None = None
+    shard: tuple[int, int] = (1, 1)
 
     def __len__(self) -> int:
         """Return the number of vectors."""
@@ -70,28 +69,18 @@ class Embeddings:
     def join(cls, shares: Iterable[Self]) -> Self:
         """Join the shards of some documents, in any order, into what `embed` returns for all.
 
-        Warns:
-            UserWarning: Some shards do not say how many there are, because an older foveate saved
-                them, so it goes unnoticed if the last ones are missing.
-
         Raises:
             ValueError: A shard is missing or given twice, or shards are not of the same number of
-                shards, have a document in common, lack one, or have vectors of different lengths.
+                shards, have a document in common, or have vectors of different lengths.
         """
         shards = list(shares)
-        _check_complete([shard.shard for shard in shards if shard.shard], len(shards))
+        _check_complete([shard.shard for shard in shards])
         spans = [one for shard in shards for one in shard.spans]
         if not spans:
             raise ValueError("there is nothing to join: give all shards")
         owners = [{one.document_idx for one in shard.spans} for shard in shards]
-        found = set().union(*owners)
-        if sum(map(len, owners)) > len(found):
-            raise ValueError("some shards hold the same documents: give each shard once")
-        if missing := set(range(max(found))) - found:
-            raise ValueError(
-                f"no shard holds document {min(missing)}, and {len(missing)} are missing: give "
-                "all shards"
-            )
+        if sum(map(len, owners)) > len(set().union(*owners)):
+            raise ValueError("some shards hold the same documents: give those of the same ones")
         if len(dimensions := {shard.vectors.shape[1] for shard in shards}) > 1:
             raise ValueError(
                 f"shards have vectors of {' and '.join(map(str, sorted(dimensions)))} dimensions: "
@@ -99,15 +88,7 @@ class Embeddings:
             )
         order = sorted(range(len(spans)), key=lambda i: spans[i].document_idx)
         vectors = torch.cat([shard.vectors for shard in shards])
-        are_all = all(shard.shard for shard in shards)
-        if not are_all:
-            warnings.warn(
-                "some of these shards do not say how many shards there are, because an older "
-                "foveate saved them: make sure that you give the last ones, too, since it goes "
-                "unnoticed if they are missing",
-                stacklevel=2,
-            )
-        return cls([spans[i] for i in order], vectors[order], (1, 1) if are_all else None)
+        return cls([spans[i] for i in order], vectors[order])
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a `.safetensors` or `.parquet` file, completely or not at all.
@@ -174,14 +155,14 @@ def embed(
     groups = list(fill_packs(range(len(documents)), sizes, _GROUP_CHARACTERS))[number - 1 :: total]
     spans: list[EmbeddedSpan] = []
     vectors = [torch.zeros(0, encoder.dimension)]
-    with progress("Encoding", sum(map(len, groups))) as advance:
+    with progress("Encoding", sum(sizes[idx] for group in groups for idx in group)) as advance:
         for group in groups:
             encoded = encoder.encode([documents[idx] for idx in group], show_progress=False)
             for idx, document_vectors in zip(group, encoded, strict=True):
                 for level, span, vector in _levels(documents[idx], document_vectors):
                     spans.append(EmbeddedSpan(level, idx, span))
                     vectors.append(vector[None])
-            advance(len(group))
+            advance(sum(sizes[idx] for idx in group))
     return Embeddings(spans, torch.cat(vectors), (number, total))
 
 
@@ -199,13 +180,8 @@ def check_shard(number: int, total: int) -> tuple[int, int]:
     return number, total
 
 
-def _check_complete(shards: Sequence[tuple[int, int]], num_given: int) -> None:
-    """Check that shards which say which they are belong together, and that each is there once.
-
-    Args:
-        shards: The number of each, and the number of shards.
-        num_given: How many there are with those that do not say it, which may be any others.
-    """
+def _check_complete(shards: Sequence[tuple[int, int]]) -> None:
+    """Check that shards, each a number and the number of shards, are all there, and once."""
     totals = sorted({total for _, total in shards})
     if len(totals) > 1:
         raise ValueError(
@@ -217,7 +193,7 @@ def _check_complete(shards: Sequence[tuple[int, int]], num_given: int) -> None:
             f"{_name_shards(repeated, totals[0])} given several times: give each shard once"
         )
     missing = sorted(set(range(1, max(totals, default=0) + 1)) - set(numbers))
-    if missing and num_given == len(shards):
+    if missing:
         raise ValueError(f"{_name_shards(missing, totals[0])} missing: give all shards")
 
 
@@ -285,13 +261,13 @@ def _write_safetensors(embeddings: Embeddings, path: Path) -> None:
     path.write_bytes(safetensors.torch.save(tensors, metadata))
 
 
-def _read_safetensors(path: Path) -> tuple[list[EmbeddedSpan], Tensor, tuple[int, int] | None]:
+def _read_safetensors(path: Path) -> tuple[list[EmbeddedSpan], Tensor, tuple[int, int]]:
     try:
         tensors = safetensors.torch.load(path.read_bytes())
         lines = bytes(tensors["spans"].numpy()).decode().split("\n")[:-1]
         spans = [_from_record(json.loads(line)) for line in lines]
         with safetensors.safe_open(path, "pt") as file:
-            shard = _from_metadata((file.metadata() or {}).get("shard"))
+            shard = _from_metadata(file.metadata()["shard"])
         return spans, tensors["vectors"], shard
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a file that Embeddings.save wrote ({error})") from error
@@ -320,26 +296,24 @@ def _write_parquet(embeddings: Embeddings, path: Path) -> None:
     pa.parquet.write_table(table.replace_schema_metadata(_as_metadata(embeddings.shard)), path)
 
 
-def _read_parquet(path: Path) -> tuple[list[EmbeddedSpan], Tensor, tuple[int, int] | None]:
+def _read_parquet(path: Path) -> tuple[list[EmbeddedSpan], Tensor, tuple[int, int]]:
     pa = _pyarrow()
     try:
         table = pa.parquet.read_table(path)
         spans = [_from_record(record) for record in table.drop_columns("vector").to_pylist()]
         vectors = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
         dimension = table.schema.field("vector").type.list_size
-        shard = _from_metadata((table.schema.metadata or {}).get(b"shard", b"").decode())
+        shard = _from_metadata(table.schema.metadata[b"shard"].decode())
         return spans, torch.tensor(vectors).view(len(spans), dimension), shard
     except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a file that Embeddings.save wrote ({error})") from error
 
 
-def _as_metadata(shard: tuple[int, int] | None) -> dict[str, str]:
-    return {"shard": f"{shard[0]}/{shard[1]}"} if shard else {}
+def _as_metadata(shard: tuple[int, int]) -> dict[str, str]:
+    return {"shard": f"{shard[0]}/{shard[1]}"}
 
 
-def _from_metadata(shard: str | None) -> tuple[int, int] | None:
-    if not shard:
-        return None
+def _from_metadata(shard: str) -> tuple[int, int]:
     number, total = map(int, shard.split("/"))
     return check_shard(number, total)
 
