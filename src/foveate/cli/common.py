@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from foveate.cache import Cache
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
 from foveate.files import check_writable
@@ -355,17 +356,26 @@ def loading_options(device: str | None, dtype: str | None) -> dict[str, str]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
-    """Load an encoder."""
+def load_encoder(
+    model: str | None, device: str | None, dtype: str | None, cache: Cache | None = None
+) -> "Encoder":
+    """Load an encoder, which keeps the vectors of documents in a cache if it is given one."""
     prepare()
     from foveate.inference import Encoder
 
     with progress("Loading the model", None):
-        return Encoder.from_pretrained(model, device=device, dtype=dtype)
+        encoder = Encoder.from_pretrained(model, device=device, dtype=dtype)
+    encoder.cache = cache
+    return encoder
 
 
 def load_encoder_or(
-    writer: "type[Writer]", model: str, device: str | None, dtype: str | None, **options: Any
+    writer: "type[Writer]",
+    model: str,
+    device: str | None,
+    dtype: str | None,
+    cache: Cache | None,
+    **options: Any,
 ) -> "Encoder | Writer":
     """Load an encoder or, from an encoder-decoder's checkpoint, a generative model."""
     prepare()
@@ -374,7 +384,7 @@ def load_encoder_or(
     if load_config(model).is_encoder_decoder:
         with progress("Loading the model", None):
             return writer.from_pretrained(model, device=device, dtype=dtype, **options)
-    return load_encoder(model, device, dtype)
+    return load_encoder(model, device, dtype, cache)
 
 
 def prepare() -> None:

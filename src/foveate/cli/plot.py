@@ -92,7 +92,7 @@ def pdf(
     from foveate.tasks.plots.pdf import check_pdf, plot_pdf
 
     check_pdf(document, output)
-    encoder = common.load_encoder(model, device, dtype)
+    encoder = common.load_encoder(model, device, dtype, reading.cache)
     from foveate.tasks.search import search as find
     from foveate.tasks.summarize import summarize
 
