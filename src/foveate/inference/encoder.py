@@ -147,13 +147,18 @@ class Encoder:
 
     def __init__(
         self,
-        model: "PreTrainedModel | TreeBertNetwork",
-        processor: "HDTProcessor | TreeTokenizer",
-        context: Context,
-        pooling: Pooling,
+        model: "PreTrainedModel | TreeBertNetwork | None" = None,
+        processor: "HDTProcessor | TreeTokenizer | None" = None,
+        context: Context = "tree",
+        pooling: Pooling | None = None,
         linear_dtype: torch.dtype = torch.float32,
         languages: Collection[str] | None = None,
     ) -> None:
+        if model is None or processor is None or pooling is None:
+            raise TypeError(
+                "load an encoder with Encoder.from_pretrained(), which takes the name or path of a "
+                "checkpoint, or nothing for foveate's own model"
+            )
         if context not in ("sentence", "tree"):
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
         self.model = model
