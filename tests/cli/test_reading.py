@@ -185,3 +185,16 @@ def test_a_query_that_is_not_utf_8(foveate, arguments):
         "",
         "foveate: the query has the character U+DCF6 at 0, which is not text: remove it.\n",
     )
+
+
+def test_second_question_is_answered_from_the_cache(foveate, fish, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    code, first, _ = foveate("ask", "what do cod eat?", fish)
+    assert code == 0
+    _, shown, _ = foveate("cache", "show", "--json")
+    assert json.loads(shown)["files"] == 2
+    assert foveate("ask", "what do cod eat?", fish)[1] == first
+    assert json.loads(foveate("cache", "show", "--json")[1])["files"] == 2
+    foveate("cache", "clear")
+    assert foveate("ask", "what do cod eat?", fish, "--no-cache")[1] == first
+    assert json.loads(foveate("cache", "show", "--json")[1])["files"] == 0

@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from foveate import Document, Encoder
+from foveate.cache import Cache
 from foveate.inference import encoder as encoder_module
 from foveate.inference.encoder import _one_ahead
 from foveate.models.hdt import HDTConfig, HDTModel
@@ -474,3 +475,33 @@ def test_an_unknown_context_or_dtype_is_refused():
         Encoder.from_pretrained(context="paragraph")
     with pytest.raises(ValueError, match="dtype must be float32, bfloat16 or float16, got int8"):
         Encoder.from_pretrained(dtype="int8")
+
+
+@pytest.mark.parametrize("arguments", [(), ("sentence-transformers/all-MiniLM-L6-v2",)])
+def test_constructor_without_a_model_names_from_pretrained(arguments):
+    with pytest.raises(TypeError, match=r"Encoder\.from_pretrained\(\)"):
+        Encoder(*arguments)
+
+
+def test_cache_keeps_vectors_of_the_same_text(small_model, tmp_path):
+    cache = Cache(tmp_path)
+    encoder = Encoder.from_pretrained(small_model, device="cpu")
+    fish, moved = (Document.from_text("Cod swim. Eels are long.", source=name) for name in "ab")
+    expected = encoder.encode(fish)
+    encoder.cache = cache
+    first, second = encoder.encode(fish), encoder.encode([moved, fish])[0]
+    for vectors in (first, second):
+        for name, value in vars(expected).items():
+            assert torch.equal(getattr(vectors, name), value)
+    assert len(cache.files()) == 1
+    encoder.encode(Document.from_text("Cod sleep."))
+    assert len(cache.files()) == 2
+
+
+def test_cache_tells_models_apart(small_model, tmp_path):
+    fish = Document.from_text("Cod swim.")
+    for options in ({}, {"context": "sentence"}, {"dtype": "bfloat16"}):
+        encoder = Encoder.from_pretrained(small_model, device="cpu", **options)
+        encoder.cache = Cache(tmp_path)
+        encoder.encode(fish)
+    assert len(encoder.cache.files()) == 3

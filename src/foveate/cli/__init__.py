@@ -1,6 +1,12 @@
 """The `foveate` command: parse, call tasks, print."""
 
+import os
+
 from .interrupts import interruptible
+
+# Threads that wait for work would otherwise keep the cores busy that other programs need. OpenMP
+# reads this when torch is imported; the processes that a command starts inherit it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["main"]
 

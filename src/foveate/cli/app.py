@@ -11,6 +11,7 @@ from foveate import __version__
 
 from . import (
     ask,
+    cache,
     embed,
     evaluate,
     formats,
@@ -54,6 +55,7 @@ app.command("ask")(ask.command)
 app.command("index")(index.command)
 app.add_typer(library.app, name="library")
 app.command("mcp")(mcp.command)
+app.add_typer(cache.app, name="cache")
 app.command("keywords")(keywords.command)
 app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)

@@ -73,9 +73,9 @@ def command(
         if model is not None:
             from foveate.inference import Answerer  # takes seconds
 
-            loaded = common.load_encoder_or(Answerer, model, device, dtype)
+            loaded = common.load_encoder_or(Answerer, model, device, dtype, reading.cache)
         else:
-            loaded = common.load_encoder(None, device, dtype)
+            loaded = common.load_encoder(None, device, dtype, reading.cache)
         answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
     from foveate.tasks.report import write_report
 

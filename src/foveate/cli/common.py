@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from foveate.cache import Cache
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
 from foveate.files import check_writable
@@ -216,6 +217,7 @@ def results_as_json(
             **span_as_json(result.span),
             "best": span_as_json(result.best),
             "score": round(result.score, 4),
+            "likely": result.likely,
             "language": documents[result.document_idx].language,
             "before": _join(one for one in near if one.span.end <= result.quoted.start),
             "after": _join(one for one in near if one.span.start >= result.quoted.end),
@@ -241,10 +243,14 @@ def show_results(
         documents: The documents.
         results: The results.
         num_sentences: Number of sentences to show before and after each result.
-        are_named: Whether to name the document of each result; by default, if there are several.
+        are_named: Whether to name the document of each result, as for those from a library; by
+            default, if there are several documents.
     """
     if not results:
         console.print("nothing found")
+    elif all(result.likely is False for result in results):
+        one_or_more = "this document" if len(documents) == 1 else "these documents"
+        console.print(f"probably not in {'this library' if are_named else one_or_more}\n")
     are_named = len(documents) > 1 if are_named is None else are_named
     for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
         where = [result.span.document] if are_named else []
@@ -373,17 +379,26 @@ def loading_options(device: str | None, dtype: str | None) -> dict[str, str]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
-    """Load an encoder."""
+def load_encoder(
+    model: str | None, device: str | None, dtype: str | None, cache: Cache | None = None
+) -> "Encoder":
+    """Load an encoder, which keeps the vectors of documents in a cache if it is given one."""
     prepare()
     from foveate.inference import Encoder
 
     with progress("Loading the model", None):
-        return Encoder.from_pretrained(model, device=device, dtype=dtype)
+        encoder = Encoder.from_pretrained(model, device=device, dtype=dtype)
+    encoder.cache = cache
+    return encoder
 
 
 def load_encoder_or(
-    writer: "type[Writer]", model: str, device: str | None, dtype: str | None, **options: Any
+    writer: "type[Writer]",
+    model: str,
+    device: str | None,
+    dtype: str | None,
+    cache: Cache | None,
+    **options: Any,
 ) -> "Encoder | Writer":
     """Load an encoder or, from an encoder-decoder's checkpoint, a generative model."""
     prepare()
@@ -392,7 +407,7 @@ def load_encoder_or(
     if load_config(model).is_encoder_decoder:
         with progress("Loading the model", None):
             return writer.from_pretrained(model, device=device, dtype=dtype, **options)
-    return load_encoder(model, device, dtype)
+    return load_encoder(model, device, dtype, cache)
 
 
 def prepare() -> None:

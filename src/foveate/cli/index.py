@@ -10,7 +10,7 @@ import typer
 from foveate.progress import progress
 
 from . import common
-from .reading import Reading, named_error, say_skipped, standard_input, takes_options
+from .reading import ReadingOptions, named_error, say_skipped, standard_input, takes_options
 
 if TYPE_CHECKING:
     from foveate.index import Changes
@@ -110,7 +110,7 @@ def command(
     ] = None,
     json: common.Json = False,
     *,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> None:
     """Add files to a library on disk, which can then be searched instantly.
 

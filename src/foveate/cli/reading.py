@@ -1,7 +1,7 @@
 """Reading the files that a command is given: the arguments and options, and what they do."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
@@ -9,10 +9,10 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from foveate.cache import Cache
 from foveate.documents import Document, DocumentError, read_documents
 from foveate.documents.files import read_data
 from foveate.documents.formats import check_format
-from foveate.documents.members import ErrorHandler
 from foveate.progress import progress
 
 _READ = (
@@ -39,7 +39,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingOptions:
     """The options that say how files are read."""
 
     format: Annotated[
@@ -99,7 +99,7 @@ class Reading:
     def given(self) -> list[str]:
         """Return the names of the options that are given."""
         names = (option.name for option in fields(self) if option.name != "failures")
-        return [name for name in names if getattr(self, name)]
+        return [name.replace("_", "-") for name in names if getattr(self, name)]
 
     def options(self) -> dict[str, Any]:
         """Return the options as those of `read_documents`.
@@ -126,6 +126,26 @@ class Reading:
             options["ocr"] = True
         return options
 
+
+@dataclass(frozen=True, slots=True)
+class Reading(ReadingOptions):
+    """Those options for a command that reads files each time it is called, and the cache."""
+
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache",
+            help="Read and encode files even if that is in the cache (`foveate cache`), and keep "
+            "nothing there.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
+
+    @property
+    def cache(self) -> Cache | None:
+        """Where documents and their vectors are kept."""
+        return None if self.no_cache else Cache()
+
     def documents(self, files: list[str]) -> list[Document]:
         """Read the documents in files and folders; `-` stands for standard input.
 
@@ -137,17 +157,26 @@ class Reading:
         """
         if files.count("-") > 1:
             raise ValueError("- stands for standard input, which can be read only once")
-        self.options()  # before the files are read
         errors: list[Exception] = []
         skipped: list[str] = []
 
         def note(name: str, error: Exception) -> None:
             errors.append(named_error(name, error))
 
+        options = {
+            **self.options(),
+            "on_error": None if self.strict else note,
+            "cache": self.cache,
+        }
+
         documents: list[Document] = []
         with progress("Reading", len(files) if len(files) > 1 else None) as advance:
             for file in files:
-                documents += self._read(file, None if self.strict else note, skipped.append)
+                documents += (
+                    read_data(standard_input().buffer.read(), "standard input", **options)
+                    if file == "-"
+                    else read_documents(file, on_skip=skipped.append, **options)
+                )
                 advance()
         say_skipped(skipped)
         if errors and not documents:
@@ -169,14 +198,6 @@ class Reading:
                 "file that holds only one."
             )
         return documents[0]
-
-    def _read(
-        self, file: str, on_error: ErrorHandler | None, on_skip: Callable[[str], None]
-    ) -> Iterator[Document]:
-        options: dict[str, Any] = {**self.options(), "on_error": on_error}
-        if file == "-":
-            return read_data(standard_input().buffer.read(), "standard input", **options)
-        return read_documents(file, on_skip=on_skip, **options)
 
 
 def say_skipped(names: Sequence[str]) -> None:

@@ -52,7 +52,7 @@ def command(
         documents, hits = common.documents_of(library, index, hits)
     else:
         documents = reading.documents(files or [])
-        encoder = common.load_encoder(model, device, dtype)
+        encoder = common.load_encoder(model, device, dtype, reading.cache)
         from foveate.tasks.search import search
 
         hits = search(query, documents, by=by, top_k=top_k, model=encoder)

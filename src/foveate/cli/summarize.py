@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from foveate.cache import Cache
 from foveate.documents import Document
 from foveate.documents.language import FALLBACK
 from foveate.tasks.context import title_of
@@ -127,7 +128,7 @@ def command(
     from foveate.tasks.summarize import summarize
 
     guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
-    loaded = _load(model, device, dtype, guidance)
+    loaded = _load(model, device, dtype, reading.cache, guidance)
     summaries: list[Summary] = []
     chosen: list[Hit] = []
     for idx, document in enumerate(documents):  # so that what is done is shown, if interrupted
@@ -155,7 +156,11 @@ def command(
 
 
 def _load(
-    model: str | None, device: str | None, dtype: str | None, guidance: dict[str, Any]
+    model: str | None,
+    device: str | None,
+    dtype: str | None,
+    cache: Cache | None,
+    guidance: dict[str, Any],
 ) -> "Encoder | Summarizer":
     """Load what summarizes: an encoder or, if the checkpoint writes, a `Summarizer`."""
     from foveate.inference import Encoder
@@ -163,9 +168,9 @@ def _load(
     if model is not None:
         from foveate.inference import Summarizer  # takes seconds
 
-        loaded = common.load_encoder_or(Summarizer, model, device, dtype, **guidance)
+        loaded = common.load_encoder_or(Summarizer, model, device, dtype, cache, **guidance)
     else:
-        loaded = common.load_encoder(None, device, dtype)
+        loaded = common.load_encoder(None, device, dtype, cache)
     if guidance and isinstance(loaded, Encoder):
         raise ValueError("keywords guide a generative model: name one, such as LED, with --model")
     return loaded

@@ -45,10 +45,12 @@ def command(
     foveate train hdt-e --set data.train=corpus --set model.num_layers=6
     torchrun --nproc-per-node 4 --no-python foveate train recipe.yaml -o model
     """
-    from foveate.training.recipes import find_recipe, recipe_names
+    from foveate.training.recipes import describe_recipe, find_recipe, recipe_names
 
     if recipes:
-        common.console.print("\n".join(recipe_names()))
+        width = max(map(len, recipe_names()))
+        for name in recipe_names():
+            common.console.print(f"{name:{width}}  {describe_recipe(name)}", markup=False)
         return
     if recipe is None:
         raise ValueError("name a recipe, or list the installed ones with --recipes")

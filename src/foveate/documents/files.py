@@ -1,5 +1,6 @@
 """Documents in files, folders, archives and mailboxes."""
 
+import json
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from foveate.cache import Cache
 from foveate.documents.decoding import File, load, load_bytes, name_as_text
 from foveate.documents.document import Document
 from foveate.documents.formats import FORMATS
@@ -22,6 +24,7 @@ def read_documents(
     language: str | None = None,
     encoding: str | None = None,
     on_error: ErrorHandler | None = None,
+    cache: Cache | None = None,
     on_skip: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Iterator[Document]:
@@ -41,6 +44,7 @@ def read_documents(
         encoding: Encoding of the texts; detected by default.
         on_error: Called with the name of each file that cannot be read, and the error; by default
             the first error is raised.
+        cache: Where documents that have been read are kept, to be read from there the next time.
         on_skip: Called with the name of each file that is left out.
         options: Options of readers, such as `ocr=True` for PDF. Readers of other formats ignore
             them.
@@ -70,7 +74,7 @@ def read_documents(
         )
     several = [paths] if isinstance(paths, str | PathLike) else paths
     reading = _Reading(
-        format, language, encoding, on_error, options, on_skip or (lambda name: None)
+        format, language, encoding, on_error, cache, options, on_skip or (lambda name: None)
     )
     return (document for path in several for document in reading.read_path(path))
 
@@ -83,6 +87,7 @@ def read_data(
     language: str | None = None,
     encoding: str | None = None,
     on_error: ErrorHandler | None = None,
+    cache: Cache | None = None,
     **options: Any,
 ) -> Iterator[Document]:
     """Read all documents in the content of a file, such as standard input.
@@ -94,9 +99,10 @@ def read_data(
         language: Language of the documents.
         encoding: Encoding of the texts.
         on_error: Called with the name of what cannot be read, and the error.
+        cache: Where documents are kept.
         options: Options of readers.
     """
-    reading = _Reading(format, language, encoding, on_error, options)
+    reading = _Reading(format, language, encoding, on_error, cache, options)
     return reading.read_file(name, lambda: load_bytes(data, name, format, encoding))
 
 
@@ -108,6 +114,7 @@ class _Reading:
     language: str | None
     encoding: str | None
     on_error: ErrorHandler | None
+    cache: Cache | None
     options: Mapping[str, Any]
     on_skip: Callable[[str], None] = lambda name: None
 
@@ -206,9 +213,17 @@ class _Reading:
         return has_read
 
     def read_content(self, file: File) -> Document:
-        """Read a document that has been loaded."""
+        """Read a document that has been loaded, or find it in the cache."""
         options = {name: self.options[name] for name in file.format.options if name in self.options}
-        return Document.from_content(file, source=file.name, language=self.language, **options)
+        options["language"] = self.language
+        if self.cache is None:
+            return Document.from_content(file, source=file.name, **options)
+        key = Cache.key(file.content, file.name, file.format.name, file.place, options)
+        if saved := self.cache.get("documents", key):
+            return Document.from_dict(json.loads(saved))
+        document = Document.from_content(file, source=file.name, **options)
+        self.cache.put("documents", key, json.dumps(document.to_dict()).encode())
+        return document
 
     def fail(self, name: str, error: Exception) -> None:
         """Pass an error on, or raise it."""

@@ -10,16 +10,18 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar, cast, overload
 
+import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from foveate.cache import Cache
 from foveate.documents import Document, as_documents
 from foveate.inference.default_model import default_model_path
 from foveate.inference.languages import trained_languages, warn_of_languages
 from foveate.inference.onednn import use_onednn
 from foveate.inference.pooling import Pooling
-from foveate.inference.weights import note_loaded
+from foveate.inference.weights import loaded_weights, note_loaded
 from foveate.models.tree_bert_network import TreeBertNetwork, load_network
 from foveate.models.utils import first_position, resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
@@ -64,6 +66,16 @@ class DocumentVectors:
     sections: Tensor
     sentences: Tensor
     salience: Tensor | None = None
+
+    def to_bytes(self) -> bytes:
+        """Return the vectors as the content of a safetensors file."""
+        tensors = {name: x for name, x in vars(self).items() if x is not None}
+        return safetensors.torch.save({name: x.contiguous() for name, x in tensors.items()})
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Return the vectors that `to_bytes` saved."""
+        return cls(**safetensors.torch.load(content))
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,11 @@ class Encoder:
         linear_dtype: Dtype of the model's linear layers; everything else is float32.
         languages: ISO 639 codes of the languages that the model was trained on; None if unknown.
 
+    Attributes:
+        cache: Where `encode` keeps the vectors of documents and looks for them first; by default
+            None. It goes by the files that the model was loaded from: set it only for a model that
+            has not been changed since.
+
     Raises:
         ValueError: `context` is neither "sentence" nor "tree", or the tokenizer puts no single
             token before a sentence.
@@ -130,13 +147,18 @@ class Encoder:
 
     def __init__(
         self,
-        model: "PreTrainedModel | TreeBertNetwork",
-        processor: "HDTProcessor | TreeTokenizer",
-        context: Context,
-        pooling: Pooling,
+        model: "PreTrainedModel | TreeBertNetwork | None" = None,
+        processor: "HDTProcessor | TreeTokenizer | None" = None,
+        context: Context = "tree",
+        pooling: Pooling | None = None,
         linear_dtype: torch.dtype = torch.float32,
         languages: Collection[str] | None = None,
     ) -> None:
+        if model is None or processor is None or pooling is None:
+            raise TypeError(
+                "load an encoder with Encoder.from_pretrained(), which takes the name or path of a "
+                "checkpoint, or nothing for foveate's own model"
+            )
         if context not in ("sentence", "tree"):
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
         self.model = model
@@ -147,6 +169,7 @@ class Encoder:
         self._is_tree_bert = model.config.model_type == "tree_bert"
         self._first_position = first_position(model)
         self.linear_dtype = linear_dtype
+        self.cache: Cache | None = None
         on_cpu = model.device.type == "cpu"
         self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU
 
@@ -212,6 +235,11 @@ class Encoder:
         """Length of the vectors."""
         return int(self.model.config.hidden_size)
 
+    @property
+    def min_likely_score(self) -> float | None:
+        """Score of a sentence below which nine of ten are wrong; None if that is not known."""
+        return getattr(self.model.config, "min_likely_score", None)
+
     @overload
     def encode(
         self, documents: Document, *, show_progress: bool | None = None
@@ -243,6 +271,31 @@ class Encoder:
         documents = as_documents(documents)
         warn_of_languages(documents, self.languages)
         outlines = [outline(document, levels=self.processor.levels) for document in documents]
+        if self.cache is None:
+            return self._encode_outlines(outlines, show_progress)
+        keys = [self._key(anchors) for anchors in outlines]
+        kept = [self.cache.get("vectors", key) for key in keys]
+        new = [i for i, content in enumerate(kept) if content is None]
+        encoded = iter(self._encode_outlines([outlines[i] for i in new], show_progress))
+        vectors = []
+        for key, content in zip(keys, kept, strict=True):
+            if content is None:
+                vectors.append(next(encoded))
+                self.cache.put("vectors", key, vectors[-1].to_bytes())
+            else:
+                vectors.append(DocumentVectors.from_bytes(content))
+        return vectors
+
+    def _key(self, anchors: list[Anchor]) -> str:
+        """Return the name in a cache of a document's vectors."""
+        loaded = loaded_weights(self.model)
+        limits = self.processor.levels, self.processor.max_sentence_tokens
+        model = loaded and loaded.files, self.context, self.pooling, self.linear_dtype, limits
+        return Cache.key(model, [tuple(anchor) for anchor in anchors])
+
+    def _encode_outlines(
+        self, outlines: list[list[Anchor]], show_progress: bool | None
+    ) -> list[DocumentVectors]:
         if self.context == "tree":
             return self._encode_trees(outlines, show_progress)
         sentences = [
@@ -328,7 +381,7 @@ class Encoder:
         ):
             for pack, forest, (nodes, owners) in zip(packs, forests, prepared, strict=True):
                 vectors += self._encode_forest(forest, nodes, owners)
-                advance(sum(sizes[i] for i in pack))
+                advance(sum(sizes[i] for i in pack))  # documents differ in length
         return vectors
 
     def _prepare(

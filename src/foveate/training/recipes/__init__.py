@@ -1,5 +1,6 @@
 """The recipes that are installed with the package."""
 
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 
@@ -7,6 +8,13 @@ from pathlib import Path
 def recipe_names() -> list[str]:
     """List the names of the installed recipes."""
     return sorted(path.stem for path in Path(__file__).parent.glob("*.yaml"))
+
+
+def describe_recipe(name: str) -> str:
+    """Return the first sentence of the comment that an installed recipe begins with."""
+    lines = find_recipe(name).read_text(encoding="utf-8").splitlines()
+    comment = " ".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), lines))
+    return comment.partition(". ")[0].removesuffix(".") + "."
 
 
 def find_recipe(name: str | PathLike[str]) -> Path:
