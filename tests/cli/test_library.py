@@ -122,7 +122,7 @@ def test_damage_is_said_in_a_sentence(foveate, fish, library):
         (("ask", "cod?", "--library", "b", "--strict"), "--strict says how files are read"),
         (("ask", "cod?", "--library", "none"), "there is no library in none: make one with"),
         (("ask", "cod?", "--library", "b", "--choice", "a"), "--choice is for a generative model"),
-        (("summarize", "--library", "b"), "say what to summarize of the library: --query"),
+        (("summarize", "--library", "b"), "there is no library in b: make one with"),
         (("summarize", "a.txt", "--where", "page = 1"), "--where goes with --library"),
         (("summarize",), "there is nothing to summarize: name files, or a library with"),
         (("library", "list", "none"), "there is no library in none: make one with"),

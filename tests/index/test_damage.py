@@ -263,9 +263,7 @@ def test_a_condition_at_which_lance_fails_is_to_blame(library, monkeypatch, capf
 
 
 @pytest.mark.parametrize(("number", "reason"), [(13, "Permission denied"), (24, "Too many open")])
-def test_permissions_and_limits_are_no_damage(
-    library, monkeypatch, small_encoder, number, reason
-):
+def test_permissions_and_limits_are_no_damage(library, monkeypatch, small_encoder, number, reason):
     state = library.state
 
     def fail(*arguments, **options):

@@ -103,18 +103,17 @@ def command(
     cat notes.md | foveate summarize - --format markdown --json
 
     With --library, it summarizes what a library says about a query, from the
-    documents that match it best.
+    documents that match it best; without a query, a document of it.
 
     \b
     foveate summarize --query "who pays for delays?" --library contracts.library
+    foveate summarize --path contract.md --library contracts.library
     """
     if not (files or library.folder):
         raise ValueError("there is nothing to summarize: name files, or a library with --library")
     library.check(files, reading)
     common.check_html(html)
     if library.folder is not None:
-        if query is None:
-            raise ValueError("say what to summarize of the library: --query 'who pays for delays?'")
         if keywords is not None or keyword:
             raise ValueError("keywords guide a generative model, which reads files, not a library")
         index = common.open_library(library.folder, model, device, dtype)
@@ -191,7 +190,7 @@ def _as_json(document: Document, summary: "Summary") -> dict[str, Any]:
 def _show_summary_of_library(
     library: common.Library,
     index: "Index",
-    query: str,
+    query: str | None,
     summary: "Summary",
     context: int,
     html: Path | None,
@@ -209,7 +208,7 @@ def _show_summary_of_library(
     ]
     documents, hits = common.documents_of(library, index, hits)
     if html is not None:
-        write_report(html, f"Summary: {query}", documents, hits)
+        write_report(html, f"Summary: {query}" if query else "Summary", documents, hits)
     if json:
         fields = common.results_as_json(documents, hits, context)
         common.print_json({"query": query, "text": summary.text, "sentences": fields})

@@ -15,6 +15,7 @@ from foveate.index.snapshot import Snapshot
 from foveate.inference import Encoder
 from foveate.tasks.ask import MAX_SENTENCES, Answer, best_passages
 from foveate.tasks.candidates import candidates
+from foveate.tasks.relevance import is_likely
 from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence, choose
 
 _DOCUMENTS_PER_SUMMARY = 10
@@ -32,6 +33,31 @@ class LibrarySentence(SummarySentence):
     """
 
     document_idx: int
+
+
+def only_document(snapshot: Snapshot, allowed: Mask | None) -> int:
+    """Return the number of the one document that has allowed sentences.
+
+    Raises:
+        ValueError: There is none, or there are several.
+    """
+    documents = np.unique(
+        snapshot.sentence_document if allowed is None else snapshot.sentence_document[allowed]
+    )
+    if len(documents) != 1:
+        raise ValueError(
+            f"{len(documents):,} documents match, and without a query, one is summarized: choose "
+            "it by its path, or give a query"
+        )
+    return int(snapshot.numbers[documents[0]])
+
+
+def of_library(summary: Summary, number: int) -> Summary:
+    """Return the summary of a document with the number of that document."""
+    return Summary(
+        summary.text,
+        tuple(LibrarySentence(one.span, one.score, number) for one in summary.sentences),
+    )
 
 
 def find_passages(
@@ -65,7 +91,11 @@ def find_passages(
     return Answer(
         None,
         tuple(
-            replace(passage, document_idx=numbers[passage.document_idx])
+            replace(
+                passage,
+                document_idx=numbers[passage.document_idx],
+                likely=is_likely(passage.score, encoder),
+            )
             for passage in passages
             if np.isfinite(passage.score)
         ),

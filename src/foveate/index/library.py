@@ -17,7 +17,7 @@ import pyarrow as pa
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
-from foveate.index.answers import find_passages, summarize
+from foveate.index.answers import find_passages, of_library, only_document, summarize
 from foveate.index.build import Builder, Changes, Engine, Job
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import IN_MEMORY, identify, identify_checkpoint
@@ -35,12 +35,13 @@ from foveate.index.store import (
     Store,
     check_model,
 )
+from foveate.index.vectors import document_vectors
 from foveate.index.verify import verify
-from foveate.inference import Encoder, as_encoder
+from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.ask import Answer
 from foveate.tasks.search import Hit
-from foveate.tasks.summarize import Summary
+from foveate.tasks.summarize import Summary, extract
 
 _Result = TypeVar("_Result")
 
@@ -386,7 +387,7 @@ class Index:
 
     def summarize(
         self,
-        query: str,
+        query: str | None = None,
         *,
         sentences: int | None = None,
         words: int | None = None,
@@ -395,10 +396,12 @@ class Index:
         section: str | None = None,
         document: int | None = None,
     ) -> Summary:
-        """Summarize what the library says about something.
+        """Summarize what the library says about something, or a document of it.
 
-        The sentences are chosen from the ten documents that match the query best: those with the
-        highest scores in `search` that differ from each other, as `foveate.summarize` chooses them.
+        With a query, the sentences are chosen from the ten documents that match it best: those with
+        the highest scores in `search` that differ from each other, as `foveate.summarize` chooses
+        them. Without one, the conditions must leave one document, which is summarized as by
+        `foveate.summarize`. Nothing but the query and the title is encoded.
 
         Args:
             query: What the summary should be about.
@@ -417,15 +420,27 @@ class Index:
             FileNotFoundError: See `search`.
             OSError: See `search`.
             TypeError: See `search`.
-            ValueError: Both budgets are given, or one is below 1; or see `search`.
+            ValueError: Both budgets are given, or one is below 1; there is no query, and not one
+                document; or see `search`.
         """
-        check_query(query)
+        if query is not None:
+            check_query(query)
         check_budget(sentences, words)
         encoder = self._matching_encoder()
 
         def summarize_state(snapshot: Snapshot) -> Summary:
             allowed = allowed_sentences(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
+            if query is None:
+                number = only_document(snapshot, allowed)
+                summary = extract(
+                    unpack(number),
+                    document_vectors(snapshot, number),
+                    encoder,
+                    sentences=sentences,
+                    words=words,
+                )
+                return of_library(summary, number)
             return summarize(query, snapshot, encoder, sentences, words, allowed, unpack)
 
         return self._read(summarize_state)
@@ -460,6 +475,23 @@ class Index:
             ValueError: There is no document with this number.
         """
         return self._read(lambda snapshot: self._unpack(snapshot, number))
+
+    def vectors(self, number: int) -> DocumentVectors:
+        """Return the vectors of a document, scaled to unit length and rounded to float16.
+
+        Args:
+            number: Its number, see `document`.
+
+        Raises:
+            TypeError: It is not an integer.
+            ValueError: There is no document with this number.
+        """
+
+        def load(snapshot: Snapshot) -> DocumentVectors:
+            self._unpack(snapshot, number)  # which says if there is none
+            return document_vectors(snapshot, number)
+
+        return self._read(load)
 
     def verify(self) -> list[str]:
         """Read the whole library, and check its files and that its tables agree on each document.

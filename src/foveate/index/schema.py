@@ -55,8 +55,9 @@ def schemas(dimension: int | None) -> dict[str, pa.Schema]:
     """Return the schema of each table of a library.
 
     Args:
-        dimension: Length of the vectors, the last column; None leaves them out.
+        dimension: Length of the vectors, the last column; None leaves out what the model computes.
     """
+    salience = [] if dimension is None else [("salience", pa.float32())]
     vector = [] if dimension is None else [("vector", pa.list_(pa.float16(), dimension))]
     place = [
         ("section", pa.list_(pa.string())),
@@ -111,6 +112,7 @@ def schemas(dimension: int | None) -> dict[str, pa.Schema]:
                 ("speaker", pa.string()),
                 *place,
                 ("boxes", pa.list_(pa.float64())),  # five numbers each, see Box
+                *salience,  # NULL if the model has no head for it
                 *vector,
             ]
         ),

@@ -19,7 +19,7 @@ from foveate.index.snapshot import Snapshot
 from foveate.index.words import Floats, Ints
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
-from foveate.tasks.relevance import WEIGHTS, sentence_weights
+from foveate.tasks.relevance import WEIGHTS, is_likely, sentence_weights
 from foveate.tasks.search import Hit
 from foveate.tasks.terms import terms
 
@@ -57,6 +57,7 @@ class Request:
 
     def __init__(self, query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> None:
         self.snapshot = snapshot
+        self.encoder = encoder
         self.by = by
         texts = [query]
         if by == "document":  # only documents are compared with each sentence of the query
@@ -295,9 +296,20 @@ def _hits(request: Request, best: Ints, scores: Floats, allowed: Mask | None) ->
     else:
         spans = _document_spans(snapshot, best)
     return [
-        Hit(spans[int(unit)], sentences[int(sentence)], float(score), int(number))
-        for unit, sentence, score, number in zip(
-            best, closest, scores, snapshot.numbers[documents], strict=True
+        Hit(
+            spans[int(unit)],
+            sentences[int(sentence)],
+            float(score),
+            int(number),
+            is_likely(float(best_score), request.encoder),
+        )
+        for unit, sentence, score, number, best_score in zip(
+            best,
+            closest,
+            scores,
+            snapshot.numbers[documents],
+            request.score_sentences(closest),
+            strict=True,
         )
     ]
 

@@ -1,6 +1,7 @@
 """Vectors as a column of the tables, and back."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from foveate.index.lance import read
+from foveate.index.schema import pack_keys
 from foveate.inference import DocumentVectors
+
+if TYPE_CHECKING:
+    from foveate.index.snapshot import Snapshot
 
 
 def add_vectors(
@@ -22,9 +28,38 @@ def add_vectors(
         "sentences": [vector.sentences for vector in vectors],
     }
     complete = dict(tables)
+    saliences = [
+        torch.full((len(one.sentences),), torch.nan) if one.salience is None else one.salience
+        for one in vectors
+    ]
+    salience = pa.array(torch.cat(saliences).numpy(), from_pandas=True)  # NaN as NULL
+    complete["sentences"] = tables["sentences"].append_column("salience", salience)
     for name, parts in columns.items():
-        complete[name] = tables[name].append_column("vector", _half(parts))
+        complete[name] = complete[name].append_column("vector", _half(parts))
     return complete
+
+
+def document_vectors(snapshot: "Snapshot", number: int) -> DocumentVectors:
+    """Return the vectors of a document, scaled to unit length and rounded to float16."""
+    first, after = pack_keys([number, number + 1], 0).tolist()
+    condition = f"key >= {first} AND key < {after}"
+    tables = snapshot.tables
+    with snapshot.store.explained():
+        document = read(tables["documents"], ("vector",), f"document = {number}")
+        sections = read(tables["sections"], ("position", "vector"), condition)
+        columns = ("position", "salience", "vector")
+        sentences = read(tables["sentences"], columns, condition).sort_by("position")
+    salience = sentences["salience"]
+    return DocumentVectors(
+        _single(document)[0],
+        _single(sections.sort_by("position")),
+        _single(sentences),
+        None if salience.null_count else torch.from_numpy(salience.to_numpy().copy()),
+    )
+
+
+def _single(rows: pa.Table) -> Tensor:
+    return torch.from_numpy(vectors_of(rows["vector"]).astype(np.float32))
 
 
 def _half(vectors: Iterable[Tensor]) -> pa.FixedSizeListArray:

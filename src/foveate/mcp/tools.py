@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import takewhile
 from os import PathLike
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -30,7 +31,7 @@ from .schemas import (
 # wait for each of them.
 if TYPE_CHECKING:
     from foveate.index import Index, LibraryDocument
-    from foveate.inference import Encoder
+    from foveate.inference import DocumentVectors, Encoder
     from foveate.tasks.ask import Passage
     from foveate.tasks.search import Hit
 
@@ -185,10 +186,13 @@ class Tools:
         _check_range("sentences", sentences, 1, 100)
         with self._lock:
             number, read = self._document(document)
-            part = read if section is None else _part(read, section)
-            from foveate.tasks.summarize import summarize
+            part, vectors = read, self._index.vectors(number)
+            if section is not None:
+                part, vectors = _part(read, section), _part_vectors(read, section, vectors)
+            from foveate.tasks.summarize import extract
 
-            summary = summarize(part, query=query, sentences=sentences, model=self._index.encoder)
+            encoder = self._index.encoder
+            summary = extract(part, vectors, encoder, query=query, sentences=sentences)
         spans = [sentence.span for sentence in summary.sentences]
         places = [_place(span, read, number) for span in spans]
         lines = [f"{one.text} [{_where(one)}]" for one in places]
@@ -376,22 +380,49 @@ def _part(document: Document, title: str) -> Document:
     Raises:
         ValueError: There is no such section.
     """
-    wanted = title.strip().casefold()
-    sections = [(path, section) for path, section in document.walk() if section.title]
-    named = [
-        one
-        for one in sections
-        if wanted in (one[1].title.casefold(), format_path(one[0]).casefold())
-    ]
-    holding = [one for one in sections if wanted and wanted in one[1].title.casefold()]
-    if not (found := named or holding):
-        raise ValueError(
-            f"{document.name} has no section {title!r}: outline shows the titles of its sections"
-        )
-    path, part = found[0]
+    path, part = list(document.walk())[_section_idx(document, title)]
     for outer in reversed(path[:-1]):  # so that places name all sections around them
         part = Section(outer, (), (part,))
     return replace(document, title=path[-1], sections=(part,), source=document.name or None)
+
+
+def _part_vectors(document: Document, title: str, vectors: "DocumentVectors") -> "DocumentVectors":
+    """Return the vectors of what `_part` returns; that of the document is its section's."""
+    walked = list(document.walk())
+    idx = _section_idx(document, title)
+    path, section = walked[idx]
+    start = sum(one.num_own_sentences for _, one in walked[:idx])
+    inside = slice(start, start + section.num_sentences)
+    deeper = takewhile(lambda one: len(one[0]) > len(path), walked[idx + 1 :])
+    subsections = [idx + i for i, _ in enumerate(deeper, start=1)]
+    sections = vectors.sections[[idx] * len(path) + subsections]  # those around it have no others
+    salience = None if vectors.salience is None else vectors.salience[inside]
+    return replace(
+        vectors,
+        document=vectors.sections[idx],
+        sections=sections,
+        sentences=vectors.sentences[inside],
+        salience=salience,
+    )
+
+
+def _section_idx(document: Document, title: str) -> int:
+    """Return the index in `Document.walk` of the section that is meant by a title."""
+    wanted = title.strip().casefold()
+    sections = list(enumerate(document.walk()))
+    named = [
+        idx
+        for idx, (path, section) in sections
+        if section.title and wanted in (section.title.casefold(), format_path(path).casefold())
+    ]
+    holding = [
+        idx for idx, (_, section) in sections if wanted and wanted in section.title.casefold()
+    ]
+    if not (named or holding):
+        raise ValueError(
+            f"{document.name} has no section {title!r}: outline shows the titles of its sections"
+        )
+    return (named or holding)[0]
 
 
 def _titled(document: "LibraryDocument") -> str:

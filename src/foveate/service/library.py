@@ -10,6 +10,7 @@ from pathlib import Path
 from foveate.index import Index, LibraryDocument, LibraryError
 from foveate.index.conditions import check_condition
 from foveate.index.store import State
+from foveate.inference import DocumentVectors
 from foveate.service.errors import Refusal
 from foveate.service.view import DocumentView, library_number
 from foveate.tasks.arguments import Unit
@@ -138,6 +139,11 @@ class Library:
             return self.index.ask(
                 query, top_k=top_k, where=where, path=path, section=section, document=document
             )
+
+    def vectors(self, number: int) -> DocumentVectors:
+        """Return the vectors of a document."""
+        with _readable():
+            return self.index.vectors(number)
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import join_sentences
-from foveate.inference import Encoder, as_encoder, as_encoder_or
+from foveate.inference import DocumentVectors, Encoder, as_encoder, as_encoder_or
 from foveate.tasks.arguments import check_budget, check_query
 from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality, closeness
@@ -149,13 +149,7 @@ def summarize(
         >>> [sentence.span.path for sentence in summary.sentences]
         [('Cod',), ('Eel',)]
     """
-    check_budget(sentences, words)
-    if query is not None:
-        if not query.strip():
-            raise ValueError(
-                "the query is empty: say what the summary is to be about, or leave it out"
-            )
-        check_query(query)
+    _check(query, sentences, words)
     listed = as_documents(documents)
     if not (model is None or isinstance(model, Encoder)):
         from foveate.inference import Summarizer  # takes seconds
@@ -172,49 +166,74 @@ def summarize(
             Summary(loaded.summarize(document, words=words, query=query), ()) for document in listed
         ]
     else:
-        summaries = _extract(listed, loaded, query, sentences, words)
+        summaries = [
+            extract(document, vectors, loaded, query=query, sentences=sentences, words=words)
+            for document, vectors in zip(listed, loaded.encode(listed), strict=True)
+        ]
     return summaries[0] if isinstance(documents, Document) else summaries
 
 
-def _extract(
-    documents: Sequence[Document],
+def extract(
+    document: Document,
+    vectors: DocumentVectors,
     encoder: Encoder,
-    query: str | None,
-    sentences: int | None,
-    words: int | None,
-) -> list[Summary]:
+    *,
+    query: str | None = None,
+    sentences: int | None = None,
+    words: int | None = None,
+) -> Summary:
+    """Summarize a document whose vectors are known; see `summarize`.
+
+    Args:
+        document: The document.
+        vectors: Its vectors, of any length but 0.
+        encoder: The encoder that made them.
+        query: What the summary should be about.
+        sentences: Budget in sentences; 5 by default.
+        words: Budget in words instead.
+
+    Raises:
+        ValueError: Both budgets are given, a budget is below 1, or the query is empty.
+    """
+    _check(query, sentences, words)
     budget = words or sentences or DEFAULT_SENTENCES
-    summaries = []
-    for document, vectors in zip(documents, encoder.encode(documents), strict=True):
-        spans = document.spans()
-        tells_story = query is None and is_story(document)
-        rows = candidates(document, skip_backchannels=query is None)
-        if query is not None:
-            [scores] = relevance(query, [document], [vectors], encoder)
+    spans = document.spans()
+    tells_story = query is None and is_story(document)
+    rows = candidates(document, skip_backchannels=query is None)
+    if query is not None:
+        [scores] = relevance(query, [document], [vectors], encoder)
+    else:
+        positions = SentencePositions.from_document(document)
+        title = encoder.encode_texts(document.title) if document.title else None
+        if vectors.salience is None:
+            scores = centrality(vectors, positions, title, ends_count=is_paper(document))
         else:
-            positions = SentencePositions.from_document(document)
-            title = encoder.encode_texts(document.title) if document.title else None
-            if vectors.salience is None:
-                scores = centrality(vectors, positions, title, ends_count=is_paper(document))
-            else:
-                scores = closeness(vectors, positions, title)
-                if not tells_story:  # stories have no abstracts to learn from
-                    scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
-                rows = sorted({*rows, *abstract(document)})
-            # Rounded, because vectors of equal texts in different batches differ by some 1e-7.
-            scores = scores.double().round(decimals=5)
-        costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
-        part_idx = None
-        if tells_story:
-            num_parts = budget if words is None else -(-budget // WORDS_PER_SENTENCE)
-            part_idx = torch.tensor(rows) * num_parts // len(spans)
-        chosen = choose(scores[rows], vectors.sentences[rows], costs, budget, part_idx)
-        picked = tuple(
-            SummarySentence(spans[i], float(scores[i])) for i in sorted(rows[j] for j in chosen)
-        )
-        text = join_sentences((sentence.span.text for sentence in picked), document.language)
-        summaries.append(Summary(text, picked))
-    return summaries
+            scores = closeness(vectors, positions, title)
+            if not tells_story:  # stories have no abstracts to learn from
+                scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
+            rows = sorted({*rows, *abstract(document)})
+        # Rounded, because vectors of equal texts in different batches differ by some 1e-7.
+        scores = scores.double().round(decimals=5)
+    costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
+    part_idx = None
+    if tells_story:
+        num_parts = budget if words is None else -(-budget // WORDS_PER_SENTENCE)
+        part_idx = torch.tensor(rows) * num_parts // len(spans)
+    chosen = choose(scores[rows], vectors.sentences[rows], costs, budget, part_idx)
+    picked = tuple(
+        SummarySentence(spans[i], float(scores[i])) for i in sorted(rows[j] for j in chosen)
+    )
+    return Summary(join_sentences((one.text for one in picked), document.language), picked)
+
+
+def _check(query: str | None, sentences: int | None, words: int | None) -> None:
+    check_budget(sentences, words)
+    if query is not None:
+        if not query.strip():
+            raise ValueError(
+                "the query is empty: say what the summary is to be about, or leave it out"
+            )
+        check_query(query)
 
 
 def _standardize(scores: Tensor) -> Tensor:

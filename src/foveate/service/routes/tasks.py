@@ -35,7 +35,7 @@ from foveate.service.view import DocumentView, library_id, library_number
 from foveate.tasks.ask import Passage, best_passages
 from foveate.tasks.keywords import keywords
 from foveate.tasks.ranking import rank, score
-from foveate.tasks.summarize import summarize
+from foveate.tasks.summarize import extract
 
 if TYPE_CHECKING:
     from foveate.service.library import Library
@@ -220,12 +220,16 @@ def _ask(service: Service, arguments: AskRequest, view: DocumentView | None) -> 
 
 
 def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView) -> SummaryResult:
-    summary = summarize(
+    number = None if view.id is None else library_number(view.id)
+    summary = extract(
         view.document,
+        service.encoder.encode(view.document)
+        if number is None or service.library is None
+        else service.library.vectors(number),
+        service.encoder,
         query=arguments.query,
         sentences=arguments.sentences,
         words=arguments.words,
-        model=service.encoder,
     )
     sentences = []
     for one in summary.sentences:
