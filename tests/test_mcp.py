@@ -179,7 +179,8 @@ def test_ask(call, index):
     assert all(one["text"] in text for one in found["results"])
 
 
-def test_summarize(call, sea):
+def test_summarize(call, sea, monkeypatch):
+    monkeypatch.setattr(Encoder, "encode", None)  # the library has the vectors
     found, text = call("summarize", document="Fish of the sea", sentences=2)
     assert len(found["sentences"]) == 2
     for sentence in found["sentences"]:
@@ -187,6 +188,8 @@ def test_summarize(call, sea):
         assert sentence["text"] in text
     part, _ = call("summarize", document="Fish of the sea", section="cod", query="price")
     assert {tuple(one["section_path"]) for one in part["sentences"]} == {("Species", "Cod")}
+    whole, _ = call("summarize", document="Fish of the sea", section="Species", sentences=9)
+    assert {one["section_path"][-1] for one in whole["sentences"]} == {"Species", "Cod", "Eel"}
     by_path, _ = call("summarize", document="Herring", section="Methods › Counting")
     assert by_path["text"] in COUNTING
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,6 +151,30 @@ def test_conditions_leave_out_the_rest(index, folder, conditions, files):
     assert {hit.span.document for hit in index.search("salt", path=folder / "deep")} == {
         str(folder / "deep" / "whale.md")
     }
+
+
+def test_a_document_is_summarized_from_the_vectors_of_the_library(
+    sea, encoder, tmp_path, monkeypatch
+):
+    library = Index.create(tmp_path / "sea", model=encoder)
+    library.add([sea, Document.from_text("Salt is white.", source="salt")])
+    [number] = [one.number for one in library.documents() if one.source == sea.name]
+    vectors = library.vectors(number)
+    for name, expected in vars(encoder.encode(sea)).items():
+        got = getattr(vectors, name)
+        if name == "salience":
+            assert torch.allclose(got, expected, atol=1e-4)
+        else:
+            assert F.cosine_similarity(got, expected, dim=-1).min() > 1 - 1e-5
+    expected = [one.span for one in summarize(sea, sentences=2, model=encoder).sentences]
+    monkeypatch.setattr(type(encoder), "encode", None)
+    summary = library.summarize(sentences=2, path=sea.name)
+    assert [one.span for one in summary.sentences] == expected
+    assert {one.document_idx for one in summary.sentences} == {number}
+    with pytest.raises(ValueError, match="2 documents match, and without a query, one is"):
+        library.summarize()
+    with pytest.raises(ValueError, match="no document number 99"):
+        library.vectors(99)
 
 
 @pytest.mark.parametrize(

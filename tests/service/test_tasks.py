@@ -164,6 +164,16 @@ def test_ask(served, document, small_encoder):
     assert len(in_library["passages"]) == 2
 
 
+def test_a_document_of_the_library_is_summarized_from_its_vectors(
+    served, small_encoder, monkeypatch
+):
+    [entry] = served.client.get("/documents", params={"query": "fish.md"}).json()["documents"]
+    expected = summarize(Document.from_text(FISH, format="markdown"), model=small_encoder)
+    monkeypatch.setattr(type(served.service.encoder), "encode", None)
+    found = answer(served, "/summarize", document=entry["id"])
+    assert found["text"] == expected.text
+
+
 @pytest.mark.parametrize("options", [{"sentences": 2}, {"words": 12}, {"query": QUERY}])
 def test_summarize(served, document, small_encoder, options):
     found = answer(served, "/summarize", document=served.upload(), **options)
