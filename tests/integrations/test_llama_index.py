@@ -16,7 +16,6 @@ from foveate.integrations.llama_index import (
     FoveateNodeParser,
     FoveateRetriever,
 )
-from tests.docs.example_files import pdf
 
 from .conftest import FISH
 
@@ -140,14 +139,6 @@ def test_words_without_markup():
     nodes = FoveateNodeParser(keep_markup=False).get_nodes_from_documents([source])
     assert [node.text for node in nodes] == ["Cod swim.\nThey eat & sleep."] * 3
     assert page[nodes[2].start_char_idx : nodes[2].end_char_idx].startswith("Cod <b>")
-
-
-def test_files_keep_their_pages(tmp_path):
-    (tmp_path / "bridge.pdf").write_bytes(pdf("The bridge was closed."))
-    [root, *_, leaf] = FoveateNodeParser().get_nodes_from_files(tmp_path)
-    assert (leaf.text, leaf.metadata["page"]) == ("The bridge was closed.", 1)
-    assert root.text[leaf.start_char_idx : leaf.end_char_idx] == leaf.text
-    assert leaf.ref_doc_id == str(tmp_path / "bridge.pdf")
 
 
 def test_passages_are_merged_into_their_sections(nodes, small_encoder):

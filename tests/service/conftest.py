@@ -16,7 +16,7 @@ from foveate import Index
 from foveate.service import reader
 from foveate.service.app import create_app
 from foveate.service.limits import Limits
-from foveate.service.processes import Readers
+from foveate.service.processes import FileReaders
 from foveate.service.server import listen
 
 FISH = """# Fish of the sea
@@ -50,7 +50,7 @@ def readers(served):
     forker = served.service.processes._forker
     if forker is None:
         return []
-    pid = forker._process.pid
+    pid = forker.process.pid
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -132,8 +132,8 @@ def without_processes(monkeypatch):
     async def ask(self, header, content):
         return reader.read(header, content.data)
 
-    monkeypatch.setattr(Readers, "_ask", ask)
-    monkeypatch.setattr(Readers, "_replenish", lambda self: None)
+    monkeypatch.setattr(FileReaders, "_ask", ask)
+    monkeypatch.setattr(FileReaders, "_replenish", lambda self: None)
 
 
 def write_pdf(path, *, num_pages=2):

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from foveate.service import forking, frames
+from foveate import processes
+from foveate.processes import ReaderProcesses
+from foveate.service import frames
 from foveate.service.limits import Limits
 from foveate.service.processes import Drawers, ReadingError
 from tests.service.conftest import FISH, readers, serving, until, write_pdf
@@ -88,21 +90,22 @@ def test_a_forker_that_is_killed_is_replaced(forking_service):
 @linux
 def test_a_forker_ends_with_the_service_and_kills_what_it_forked():
     control, theirs = socket.socketpair()
-    command = [sys.executable, "-m", "foveate.service.reader", str(2**30), "--fork"]
+    code = "from foveate.service.reader import main; main()"
+    command = [sys.executable, "-c", code, str(2**30), "--fork"]
     with theirs:
         forker = subprocess.Popen(command, stdin=theirs, start_new_session=True)
     channels = []
     for number in range(3):
         channel, theirs = socket.socketpair()
         with theirs:
-            name = number.to_bytes(forking.NUMBER_SIZE, "big")
+            name = number.to_bytes(processes.NUMBER_SIZE, "big")
             socket.send_fds(control, [name], [theirs.fileno()])
         channels.append(channel.makefile("rwb"))
         channel.close()
     for channel in channels:
         frames.send(channel, {"kind": "open"})
         assert frames.receive(channel) == ({"notes": []}, b"")
-    control.send((1).to_bytes(forking.NUMBER_SIZE, "big"))
+    control.send((1).to_bytes(processes.NUMBER_SIZE, "big"))
     assert channels[1].read() == b""
     frames.send(channels[2], {"kind": "open"})
     assert frames.receive(channels[2]) == ({"notes": []}, b"")
@@ -114,7 +117,7 @@ def test_a_forker_ends_with_the_service_and_kills_what_it_forked():
 
 
 def test_processes_that_are_not_forked(strict, monkeypatch, tmp_path):
-    monkeypatch.setattr(forking, "FORKS", False)
+    monkeypatch.setattr(processes, "FORKS", False)
     write_pdf(tmp_path / "a.pdf")
     with strict() as served:
         document_id = upload(served, "a.pdf", (tmp_path / "a.pdf").read_bytes())
@@ -130,13 +133,13 @@ def test_a_page_that_cannot_be_drawn_is_named(tmp_path):
         return (tmp_path / "a.pdf").read_bytes()
 
     async def draw():
-        processes = forking.ReaderProcesses(2**31)
-        drawers = Drawers(Limits(), processes)
+        readers = ReaderProcesses("foveate.service.reader", 2**31)
+        drawers = Drawers(Limits(), readers)
         try:
             await drawers.draw("a", load, page=1, scale=0.0)
         finally:
-            await drawers.stop()
-            await processes.stop()
+            drawers.stop()
+            readers.stop()
 
     with pytest.raises(ReadingError, match=r"^Page 1 cannot be read, its reader failed"):
         asyncio.run(draw())

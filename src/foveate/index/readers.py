@@ -1,25 +1,25 @@
 """Other processes of this machine read files, while this one encodes what they have read."""
 
 import os
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
 
 from foveate.documents import DocumentError
 from foveate.index.build import Job, Part, encode_batch, in_this_process
 from foveate.index.messages import received
 from foveate.index.reading import Batch, Done, Unit
+from foveate.processes import ReaderProcesses
 
 MOST_READERS = 8
 """How many processes read by default, at most."""
 
 _FEWEST_UNITS = 4
-"""Units from which on other processes are worth their start, about half a second each."""
+"""Units from which on other processes are worth their start, about half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,11 @@ class Readers:
             yield from in_this_process(job, units)
             return
         with ExitStack() as stack:
+            processes = ReaderProcesses("foveate.index.reading")
+            stack.callback(processes.stop)
             busy: deque[_Reader] = deque()
             for unit in islice(units, number):
-                busy.append(_Reader(job))
+                busy.append(_Reader(job, processes))
                 stack.callback(busy[-1].stop)
                 busy[-1].begin(unit)
             while busy:
@@ -77,24 +79,18 @@ class _Reader:
 
     Args:
         job: How they become rows.
+        processes: Starts it.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, processes: ReaderProcesses) -> None:
         self._job = job
+        self._processes = processes
         self._unit: Unit = []
         self._start()
 
     def _start(self) -> None:
-        self._connection, other = Pipe()
-        # Not by multiprocessing, which would run the program's main module again in the process.
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", "from foveate.index.reading import main; main()"],
-            stdin=other.fileno(),
-            stdout=2,  # what libraries print is not for those who read our output
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # Ctrl-C is for this process, which ends the others
-        )
-        other.close()
+        self._process = self._processes.start()
+        self._connection: Connection[Any, Any] = Connection(self._process.channel.detach())
         self._connection.send((dict(self._job.options), self._job.stops_at_error))
 
     def begin(self, unit: Unit) -> None:
@@ -120,7 +116,6 @@ class _Reader:
 
     def _retry(self, unit: Unit) -> Iterator[Part]:
         """Have files read again, one by one, after the process has ended during one of them."""
-        exit_code = self._process.wait()
         self.stop()
         self._start()
         if len(unit) > 1:
@@ -131,8 +126,8 @@ class _Reader:
             return
         [file] = unit
         error = DocumentError(
-            f"{file.name} ended the process that read it (exit code {exit_code}), most likely "
-            "because memory was short: use fewer readers, or leave the file out"
+            f"{file.name} ended the process that read it, most likely because memory was short: "
+            "use fewer readers, or leave the file out"
         )
         if self._job.stops_at_error:
             raise error
@@ -144,4 +139,3 @@ class _Reader:
         """End the process, whatever it is doing."""
         self._connection.close()
         self._process.kill()
-        self._process.wait()

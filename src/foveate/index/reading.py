@@ -4,7 +4,7 @@ The processes of `foveate.index.readers` run `main`, and load nothing else. So t
 neither torch nor a model, which would take them seconds.
 """
 
-import sys
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from foveate import processes
 from foveate.documents import Document, NotADocumentError, read_documents
 from foveate.documents.members import ErrorHandler
 from foveate.index.messages import messages
@@ -175,8 +176,12 @@ def _read(
 
 
 def main() -> None:
-    """Read the units that come through standard input, a socket, until it is closed."""
-    connection: Connection[Any, Any] = Connection(sys.stdin.fileno())
+    """Read the units that come through standard input, until it is closed."""
+    processes.answer(_serve)
+
+
+def _serve(channel: socket.socket) -> None:
+    connection: Connection[Any, Any] = Connection(channel.detach())
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         options: Mapping[str, Any]
         options, stops_at_error = connection.recv()

@@ -2,7 +2,7 @@
 
 | module | framework | extra |
 |---|---|---|
-| `sentence_transformers` | code that expects a `SentenceTransformer` | none |
+| `sentence_transformers` | sentence-transformers | none |
 | `langchain` | LangChain | `langchain` |
 | `llama_index` | LlamaIndex | `llama-index` |
 | `haystack` | Haystack | `haystack` |

@@ -1,7 +1,7 @@
 """Foveate in LlamaIndex: a node parser that keeps the hierarchy, embeddings, and a retriever."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice, pairwise
@@ -30,8 +30,7 @@ from llama_index.core.schema import (
 from llama_index.core.schema import Document as LlamaDocument
 from llama_index.core.utils import get_tqdm_iterable
 
-from foveate.documents import FORMATS, Document, Section, Span, read_documents
-from foveate.documents.members import ErrorHandler
+from foveate.documents import FORMATS, Document, Section, Span
 from foveate.documents.recognition import format_from_name
 from foveate.inference import Encoder, as_encoder
 from foveate.integrations.chunks import encode_chunks
@@ -96,38 +95,6 @@ class FoveateNodeParser(NodeParser):
     def class_name(cls) -> str:
         """Return the name under which it is stored."""
         return "FoveateNodeParser"
-
-    def get_nodes_from_files(
-        self,
-        paths: str | PathLike[str] | Iterable[str | PathLike[str]],
-        *,
-        on_error: ErrorHandler | None = None,
-        **options: Any,
-    ) -> list[BaseNode]:
-        """Read files in any format, such as PDF or Word, and parse them into nodes.
-
-        A reader of LlamaIndex gives the text of such files, but not their headings; here both come
-        from the file. The `SOURCE` of the nodes has the document's name as its ID, and the text
-        that the nodes' places point into is `foveate.Document.text`.
-
-        Args:
-            paths: A file or folder, or several.
-            on_error: Called with the name of each file that cannot be read, and the error; by
-                default the first error is raised.
-            options: Options of `foveate.read_documents`, such as `language="de"`.
-
-        Raises:
-            FileNotFoundError: A path does not exist.
-            DocumentError: A file cannot be read.
-        """
-        options = {"format": self.format, **options}
-        nodes: list[BaseNode] = []
-        for document in read_documents(paths, on_error=on_error, **options):
-            source = LlamaDocument(
-                id_=document.name, text=document.text, metadata={"file_path": document.name}
-            )
-            nodes += self._tree(document, source)
-        return nodes
 
     def _parse_nodes(
         self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any

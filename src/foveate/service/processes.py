@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -11,8 +10,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from foveate.processes import ReaderProcess, ReaderProcesses
 from foveate.service import frames
-from foveate.service.forking import Kill, ReaderProcesses
 from foveate.service.limits import Limits
 
 _log = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadContent:
     """What a process read.
 
     Attributes:
@@ -85,11 +84,11 @@ class _Child:
     """A process that runs `foveate.service.reader`."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kill: Kill
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, process: ReaderProcess
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._kill = kill
+        self._process = process
         self.is_ready = True
         self.num_texts = 0
         self.last_used = monotonic()
@@ -102,17 +101,11 @@ class _Child:
         Raises:
             EOFError: It cannot be started.
         """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            reader, writer = await asyncio.open_connection(sock=ours)
-            try:
-                kill = await processes.start(theirs)
-            except BaseException as error:
-                writer.transport.abort()
-                if isinstance(error, OSError):
-                    raise EOFError(str(error)) from error
-                raise
-        return cls(reader, writer, kill)
+        try:
+            process = processes.start()
+            return cls(*await asyncio.open_connection(sock=process.channel), process)
+        except OSError as error:
+            raise EOFError(str(error)) from error
 
     async def ask(self, header: dict[str, Any], data: bytes = b"") -> tuple[dict[str, Any], bytes]:
         """Send a message and return the answer.
@@ -143,13 +136,13 @@ class _Child:
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise EOFError(str(error)) from error
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Kill the process."""
         self._writer.transport.abort()
-        await self._kill()
+        self._process.kill()
 
 
-class Readers:
+class FileReaders:
     """A pool of processes that read files.
 
     A process is started ahead of the next file. It reads that file and is killed, so no client's
@@ -177,9 +170,9 @@ class Readers:
         self._is_closed = True
         await asyncio.gather(*self._starting, return_exceptions=True)
         while self._spares:
-            await self._spares.pop().stop()
+            self._spares.pop().stop()
 
-    async def read(self, content: Content) -> Reading:
+    async def read(self, content: Content) -> ReadContent:
         """Read a file or a text.
 
         Raises:
@@ -202,7 +195,7 @@ class Readers:
                 with _explained(name):
                     answer, packed = await self._ask(header, content)
         notes = [str(note) for note in answer.get("notes", ())]
-        return Reading(packed, str(answer.get("format")), notes)
+        return ReadContent(packed, str(answer.get("format")), notes)
 
     async def _ask(self, header: dict[str, Any], content: Content) -> tuple[dict[str, Any], bytes]:
         """Have a process read what a client sent."""
@@ -215,7 +208,7 @@ class Readers:
     @asynccontextmanager
     async def _child(self, *, is_file: bool) -> AsyncIterator[_Child]:
         """Lend a process; it is killed afterwards unless it only read a text and is well."""
-        child = self._take(is_file=is_file) or await self._start_child()
+        child = self._take(is_file=is_file) or await _Child.start(self._processes)
         self._replenish()
         try:
             yield child
@@ -225,7 +218,7 @@ class Readers:
             if child.is_ready and is_reusable and not self._is_closed:
                 self._spares.append(child)
             else:
-                await child.stop()
+                child.stop()
 
     def _replenish(self) -> None:
         """Start a process, unless one that has read nothing waits or is being started."""
@@ -242,15 +235,12 @@ class Readers:
             self._spares.remove(child)
         return child
 
-    async def _start_child(self) -> _Child:
-        return await _Child.start(self._processes)
-
     async def _add_spare(self) -> None:
-        child = await self._start_child()
+        child = await _Child.start(self._processes)
         with suppress(EOFError, ReadingError):  # it is started again when it is needed
             await child.ask({"kind": "open"})
         if self._is_closed or not child.is_ready:
-            await child.stop()
+            child.stop()
         else:
             self._spares.append(child)
 
@@ -337,7 +327,7 @@ class Drawers:
                 return result
             finally:
                 if not child.is_ready:
-                    await self.close(key)
+                    self.close(key)
 
     async def _open(self, key: str, load: Callable[[], Awaitable[bytes]]) -> _Child:
         async with self._lock:
@@ -346,33 +336,33 @@ class Drawers:
                 return self._children[key]
             data = await load()
             while len(self._children) >= _DRAWERS:
-                await self.close(next(iter(self._children)))
+                self.close(next(iter(self._children)))
             child = await _Child.start(self._processes)
             try:
                 with _explained("The file"):
                     async with _time_limit("The file", _DRAWING_SECONDS):
                         await child.ask({"kind": "open"}, data)
             except BaseException:
-                await child.stop()
+                child.stop()
                 raise
             self._children[key] = child
             return child
 
-    async def close(self, key: str) -> None:
+    def close(self, key: str) -> None:
         """End the process of a document, if it has one."""
         if child := self._children.pop(key, None):
-            await child.stop()
+            child.stop()
 
-    async def close_idle(self) -> None:
+    def close_idle(self) -> None:
         """End the processes that have not been used for a while."""
         limit = monotonic() - _IDLE_SECONDS
         for key in [key for key, child in self._children.items() if child.last_used < limit]:
-            await self.close(key)
+            self.close(key)
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """End all processes."""
         for key in list(self._children):
-            await self.close(key)
+            self.close(key)
 
 
 @asynccontextmanager

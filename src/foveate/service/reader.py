@@ -5,14 +5,8 @@ one file, has little memory, may write no file, and is killed when it takes too 
 in and go out on the socket that is its standard input, see `foveate.service.frames`.
 """
 
-import gc
 import io
 import json
-import os
-import resource
-import signal
-import socket
-import sys
 import traceback
 import warnings
 import zlib
@@ -24,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pypdfium2 as pdfium
 
+from foveate import processes
 from foveate.documents import FORMATS, Document, DocumentError
 from foveate.documents.decoding import File, load_bytes
 from foveate.documents.formats import check_text_format
@@ -32,7 +27,6 @@ from foveate.documents.members import expand
 from foveate.documents.readers.pdf.extraction import opened
 from foveate.documents.readers.pdf.text_layer import read_text_layer
 from foveate.service import frames
-from foveate.service.forking import NUMBER_SIZE
 
 MAX_PIXELS = 16_000_000
 """Most pixels of a page's picture; larger ones are drawn at a smaller scale."""
@@ -49,53 +43,8 @@ class TooLargeError(DocumentError):
 
 def main() -> None:
     """Answer messages until there are no more."""
-    warm_up()  # which unpacks a model into a temporary file, and so comes first
-    restrict(int(sys.argv[1]))
-    with socket.socket(fileno=0) as channel:
-        if "--fork" in sys.argv:
-            fork_for_each_file(channel)
-        serve(channel.makefile("rb"), channel.makefile("wb"))
-
-
-def fork_for_each_file(control: socket.socket) -> None:
-    """Fork whenever the service asks for it, and return only in the processes that were forked.
-
-    A message is a number. If a socket comes with it, a process is forked, of which the socket
-    becomes the standard input; otherwise the process that got this number is killed.
-    """
-    pids: dict[bytes, int] = {}
-    gc.freeze()  # collecting what was loaded would copy the memory that the processes share
-    while True:
-        number, sockets, _, _ = socket.recv_fds(control, NUMBER_SIZE, 1)
-        if sockets:
-            pid = os.fork()
-            if pid == 0:
-                os.dup2(sockets[0], 0)  # in place of the control, which is not for this process
-                os.close(sockets[0])
-                return
-            os.close(sockets[0])
-            pids[number] = pid
-        elif number:
-            kill(pids.pop(number))
-        else:  # the service has ended
-            break
-    for pid in pids.values():
-        kill(pid)
-    sys.exit()
-
-
-def kill(pid: int) -> None:
-    """Kill a process that was forked; until then its number belongs to no other process."""
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-
-
-def restrict(max_bytes: int) -> None:
-    """Limit the memory, and forbid writing files."""
-    if sys.platform == "linux":  # others do not bound what a process may use
-        resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warm_up()  # which unpacks a model into a temporary file, and so comes before the limits
+    processes.answer(lambda channel: serve(channel.makefile("rb"), channel.makefile("wb")))
 
 
 def warm_up() -> None:
@@ -278,7 +227,3 @@ def png(bitmap: pdfium.PdfBitmap) -> bytes:
         check = zlib.crc32(kind + content).to_bytes(4, "big")
         file.write(len(content).to_bytes(4, "big") + kind + content + check)
     return file.getvalue()
-
-
-if __name__ == "__main__":
-    main()

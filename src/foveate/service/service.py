@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from starlette.requests import HTTPConnection
 
 from foveate.documents import Document
+from foveate.processes import ReaderProcesses
 from foveate.service.encoder import SharedEncoder
 from foveate.service.errors import Refusal
-from foveate.service.forking import ReaderProcesses
 from foveate.service.limits import Limits
 from foveate.service.metrics import Metrics
-from foveate.service.processes import Content, Drawers, Readers, Reading
+from foveate.service.processes import Content, Drawers, FileReaders, ReadContent
 from foveate.service.uploads import Uploads
 from foveate.service.view import DocumentView
 from foveate.service.work import Work
@@ -58,8 +58,8 @@ class Service:
         self._processor_lock = threading.Lock()
         self.uploads = Uploads(limits, self._forget)
         self.work = Work(limits)
-        self.processes = ReaderProcesses(limits.reading_bytes)
-        self.readers = Readers(limits, self.processes)
+        self.processes = ReaderProcesses("foveate.service.reader", limits.reading_bytes)
+        self.readers = FileReaders(limits, self.processes)
         self.drawers = Drawers(limits, self.processes)
         metrics.running.set_function(lambda: self.work.num_running)
         metrics.uploads.set_function(lambda: len(self.uploads))
@@ -76,9 +76,9 @@ class Service:
             sweeping.cancel()
             with suppress(asyncio.CancelledError):
                 await sweeping
-            await self.drawers.stop()
+            self.drawers.stop()
             await self.readers.stop()
-            await self.processes.stop()
+            await asyncio.to_thread(self.processes.stop)
             await asyncio.to_thread(self.work.stop)
             await asyncio.to_thread(self.encoder.stop)
 
@@ -119,15 +119,14 @@ class Service:
     def _forget(self, view: DocumentView) -> None:
         self.encoder.forget(view.document)
         if view.id is not None:
-            with suppress(RuntimeError):  # no loop runs anymore
-                asyncio.get_running_loop().create_task(self.drawers.close(view.id))
+            self.drawers.close(view.id)
 
     async def _sweep(self) -> None:
         """Periodically forget what nobody uses."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self.uploads.remove_expired()
-            await self.drawers.close_idle()
+            self.drawers.close_idle()
 
 
 def service_of(request: HTTPConnection) -> Service:
@@ -136,7 +135,7 @@ def service_of(request: HTTPConnection) -> Service:
     return service
 
 
-def _view(reading: Reading, content: Content, document_id: str | None) -> DocumentView:
+def _view(reading: ReadContent, content: Content, document_id: str | None) -> DocumentView:
     document = Document.from_dict(json.loads(reading.packed))
     is_pdf = reading.format == "pdf" and content.data.startswith(b"%PDF")
     return DocumentView(
