@@ -1,11 +1,14 @@
 """Requests whose body is JSON or, with a file, a form."""
 
+import sys
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from python_multipart.exceptions import FormParserError
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from foveate.service import forms
 from foveate.service.errors import Refusal, describe
 from foveate.service.processes import Content
 from foveate.service.view import clean_name
@@ -13,6 +16,7 @@ from foveate.service.view import clean_name
 Model = TypeVar("Model", bound=BaseModel)
 
 _JSON, _FORM = "application/json", "multipart/form-data"
+_MAX_FIELDS = 20
 
 
 async def parse(request: Request, model: type[Model]) -> tuple[Model, Content | None]:
@@ -27,36 +31,51 @@ async def parse(request: Request, model: type[Model]) -> tuple[Model, Content | 
         if kind == _JSON:
             return model.model_validate_json(await request.body(), strict=True), None
         if kind == _FORM:
-            return _parse_form(await request.body(), header, model)
+            return await _parse_form(request, model)
     except ValidationError as error:
         detail, _ = describe(error.errors(include_input=False, include_url=False))
         raise Refusal(422, detail) from error
     raise Refusal(415, f"Send {_JSON} or, with a file, {_FORM}.")
 
 
-def _parse_form(body: bytes, kind: str, model: type[Model]) -> tuple[Model, Content | None]:
-    """Validate a form."""
-    parts = forms.parse(body, kind)
+async def _parse_form(request: Request, model: type[Model]) -> tuple[Model, Content | None]:
+    """Validate a form, which is read in memory and never written to disk."""
+    if not (await request.body()).rstrip().endswith(b"--"):
+        raise Refusal(422, "The form cannot be read: its end is missing.")
+    parser = MultiPartParser(
+        request.headers,
+        request.stream(),
+        max_files=1,
+        max_fields=_MAX_FIELDS,
+        max_part_size=sys.maxsize,  # the whole body is bounded
+    )
+    parser.spool_max_size = sys.maxsize
+    try:
+        form = await parser.parse()
+    except (MultiPartException, FormParserError) as error:
+        raise Refusal(422, f"The form cannot be read: {error}") from error
+    try:
+        return await _read_form(form, model)
+    finally:
+        await form.close()
+
+
+async def _read_form(form: FormData, model: type[Model]) -> tuple[Model, Content | None]:
     fields: dict[str, Any] = {}
-    file: forms.Part | None = None
-    for part in parts:
-        if part.name in fields or (part.name == "file" and file is not None):
-            raise Refusal(422, f"{part.name[:100]}: given more than once.")
-        if part.file_name is None:
-            fields[part.name] = part.text
-        elif part.name == "file":
-            file = part
-        else:
-            raise Refusal(422, "The form's file must be called file.")
-    if "file" in fields:
-        raise Refusal(422, "file: give a file with a name.")
+    for name, value in form.multi_items():
+        if name in fields:
+            raise Refusal(422, f"{name[:100]}: given more than once.")
+        if isinstance(value, UploadFile) != (name == "file"):
+            raise Refusal(422, "The form's file must be called file, and have a name.")
+        fields[name] = value
+    file: UploadFile | None = fields.pop("file", None)
     if file is not None and ("text" in fields or "document" in fields):
         raise Refusal(422, "Give either a file, a text or a document.")
     arguments = model.model_validate(fields)
     if file is None:
         return arguments, None
-    name = clean_name(file.file_name or "")
-    return arguments, Content(bytes(file.data), name, **_options(arguments))
+    name = clean_name(file.filename or "")
+    return arguments, Content(await file.read(), name, **_options(arguments))
 
 
 def text_content(text: str, arguments: BaseModel) -> Content:
