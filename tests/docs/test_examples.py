@@ -131,6 +131,8 @@ def test_skipped_examples_import_what_exists():
             if block.skip and block.language == "python":
                 for node in ast.walk(ast.parse(block.code, str(page))):
                     if isinstance(node, ast.ImportFrom) and str(node.module).startswith("foveate"):
+                        if block.skip.startswith("needs sentence-transformers"):
+                            continue  # without which the module cannot be imported
                         module = import_module(str(node.module))
                         missing = [a.name for a in node.names if not hasattr(module, a.name)]
                         assert not missing, f"{title(page)}:{block.line}: {missing}"

@@ -18,12 +18,12 @@ def identify(encoder: Encoder) -> ModelRecord:
     in every dtype. If the weights were never saved, or their files have been replaced, it is a hash
     of the weights themselves.
     """
-    name, sha256 = IN_MEMORY, None
-    if loaded := loaded_weights(encoder.model):
-        name, sha256 = _public_name(loaded.name), hash_files(loaded.files)
-    if sha256 is None:
+    loaded = loaded_weights(encoder.model)
+    sha256 = None if loaded is None else hash_files(loaded.files)
+    if loaded is None or sha256 is None:
         name, sha256 = IN_MEMORY, hash_weights(encoder.model)
-    return ModelRecord(name, sha256, encoder.context, encoder.dimension)
+        return ModelRecord(name, sha256, encoder.context, encoder.dimension)
+    return ModelRecord(_public_name(loaded.name), sha256, encoder.context, encoder.dimension)
 
 
 def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord | None:
