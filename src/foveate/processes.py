@@ -55,6 +55,11 @@ class ReaderProcesses:
         self._forker: _Forker | None = None
         self._lock = threading.Lock()
 
+    def warm_up(self) -> None:
+        """Begin to load what reading needs, so that the first process starts as fast as others."""
+        if FORKS:
+            self._forker = self._start_forker()
+
     def start(self) -> ReaderProcess:
         """Start a process.
 
@@ -73,14 +78,18 @@ class ReaderProcesses:
         if not FORKS:
             return partial(_kill, self._run(channel))
         with self._lock:
-            if self._forker is not None and self._forker.process.poll() is not None:
-                self._forker.control.close()
-                self._forker = None
-            if self._forker is None:
-                ours, theirs = socket.socketpair()
-                with theirs:
-                    self._forker = _Forker(self._run(theirs, "--fork"), ours)
+            if self._forker is not None:
+                try:
+                    return self._forker.fork(channel)
+                except OSError:  # it has ended, or no longer answers
+                    self._forker.stop()
+            self._forker = self._start_forker()
             return self._forker.fork(channel)
+
+    def _start_forker(self) -> "_Forker":
+        ours, theirs = socket.socketpair()
+        with theirs:
+            return _Forker(self._run(theirs, "--fork"), ours)
 
     def _run(self, channel: socket.socket, *options: str) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if name not in _SECRETS}

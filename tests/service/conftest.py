@@ -13,6 +13,7 @@ pytest.importorskip("fastapi", reason="the service needs the extra `service`")
 import httpx
 
 from foveate import Index
+from foveate.processes import ReaderProcesses
 from foveate.service import reader
 from foveate.service.app import create_app
 from foveate.service.limits import Limits
@@ -45,12 +46,9 @@ def until(condition, seconds=10):
         time.sleep(0.01)
 
 
-def readers(served):
+def readers(processes):
     """Return the ids of the processes that were forked to read files."""
-    forker = served.service.processes._forker
-    if forker is None:
-        return []
-    pid = forker.process.pid
+    pid = processes._forker.process.pid
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -133,7 +131,7 @@ def without_processes(monkeypatch):
         return reader.read(header, content.data)
 
     monkeypatch.setattr(FileReaders, "_ask", ask)
-    monkeypatch.setattr(FileReaders, "_replenish", lambda self: None)
+    monkeypatch.setattr(ReaderProcesses, "warm_up", lambda self: None)
 
 
 def write_pdf(path, *, num_pages=2):

@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 from foveate.service.limits import Limits
-from tests.service.conftest import FISH, readers, until, write_pdf
+from tests.service.conftest import FISH, until, write_pdf
 
 
 def raw(served, data, *, wait=10):
@@ -190,9 +190,7 @@ def test_xml_entities(served):
 
 def test_a_reader_that_is_killed(served):
     """By the system, if memory is short, or by a file that breaks it."""
-    until(lambda: readers(served))
-    for pid in readers(served):
-        os.kill(pid, signal.SIGKILL)
+    os.kill(served.service.processes._forker.process.pid, signal.SIGKILL)
     answer = served.client.post("/documents", files={"file": ("fish.md", FISH.encode())})
     assert answer.status_code in (201, 422)
     assert is_well(served)
@@ -345,13 +343,11 @@ def test_stopping_finishes_what_runs(strict, monkeypatch):
         thread.start()
         until(lambda: slow.num_read == 1)
         threading.Timer(0.5, slow.may_go_on.set).start()
-        until(lambda: readers(served))
-        pids = readers(served)
+        pid = served.service.processes._forker.process.pid
     thread.join()
     assert answers == [200]
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 @pytest.mark.usefixtures("without_processes")

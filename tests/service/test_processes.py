@@ -16,7 +16,7 @@ from foveate.processes import ReaderProcesses
 from foveate.service import frames
 from foveate.service.limits import Limits
 from foveate.service.processes import Drawers, ReadingError
-from tests.service.conftest import FISH, readers, serving, until, write_pdf
+from tests.service.conftest import FISH, readers, until, write_pdf
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked only on Linux")
 
@@ -35,56 +35,63 @@ def is_running(pid):
         return False
 
 
-def waiting(served):
-    """Wait until one process is left, the one for the next file, and return its id."""
-    until(lambda: len(readers(served)) == len(served.service.readers._spares) == 1)
-    return readers(served)[0]
-
-
 @pytest.fixture(scope="module")
-def forking_service(small_encoder):
-    """A service whose processes are forked."""
+def started():
+    """What starts processes for the service."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FOVEATE_TOKEN", "herring")
-        with serving(small_encoder, limits=Limits(reading_bytes=2**30)) as running:
-            yield running
+        starts = ReaderProcesses("foveate.service.reader", 2**30)
+        starts.warm_up()
+        yield starts
+        starts.stop()
 
 
 @linux
-def test_each_file_has_a_process_of_its_own_which_is_forked(forking_service):
-    used = []
-    for _ in range(3):
-        used.append(waiting(forking_service))
-        upload(forking_service)
-    used.append(waiting(forking_service))
-    assert len(set(used)) == 4
-    assert [is_running(pid) for pid in used] == [False, False, False, True]
+def test_processes_are_forked_and_killed(started):
+    processes = [started.start() for _ in range(3)]
+    until(lambda: len(readers(started)) == 3)
+    first, *others = readers(started)
+    processes[0].kill()
+    until(lambda: not is_running(first))
+    assert all(map(is_running, others))
+    for process in processes[1:]:
+        process.kill()
+    until(lambda: not any(map(is_running, others)))
+    for process in processes:
+        process.channel.close()
 
 
 @linux
-def test_a_process_holds_nothing_of_the_service(forking_service):
-    pid = waiting(forking_service)
-    process = Path(f"/proc/{pid}")
+def test_a_process_holds_nothing_of_the_service(started):
+    process = started.start()
+    with process.channel.makefile("rwb") as channel:
+        frames.send(channel, {"kind": "open"})
+        assert frames.receive(channel) == ({"notes": []}, b"")
+    [pid] = readers(started)
+    folder = Path(f"/proc/{pid}")
     for secret in (b"FOVEATE_TOKEN", b"herring"):
-        assert secret not in (process / "environ").read_bytes()
-    opened = {int(file.name): str(file.readlink()) for file in (process / "fd").iterdir()}
+        assert secret not in (folder / "environ").read_bytes()
+    opened = {int(file.name): str(file.readlink()) for file in (folder / "fd").iterdir()}
     assert [number for number, name in opened.items() if "socket" in name] == [0]
     assert opened[0] != str(Path(f"/proc/{os.getsid(pid)}/fd/0").readlink())
-    assert len(list((process / "task").iterdir())) == 1
+    assert len(list((folder / "task").iterdir())) == 1
     assert resource.prlimit(pid, resource.RLIMIT_AS) == (2**30, 2**30)
     assert resource.prlimit(pid, resource.RLIMIT_FSIZE) == (0, 0)
     assert os.getsid(pid) != os.getsid(0)  # no Ctrl-C
+    process.kill()
+    process.channel.close()
 
 
 @linux
-def test_a_forker_that_is_killed_is_replaced(forking_service):
-    pid = waiting(forking_service)
-    forker = os.getsid(pid)
-    os.kill(forker, signal.SIGKILL)
-    for _ in range(3):
-        upload(forking_service)
-    assert os.getsid(waiting(forking_service)) != forker
-    until(lambda: not is_running(pid))
+def test_a_forker_that_is_killed_is_replaced(strict):
+    with strict() as served:
+        upload(served)
+        forker = served.service.processes._forker.process.pid
+        os.kill(forker, signal.SIGKILL)
+        for _ in range(3):
+            upload(served)
+        assert served.service.processes._forker.process.pid != forker
+        until(lambda: not readers(served.service.processes))  # each is killed when it has read
 
 
 @linux

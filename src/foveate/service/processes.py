@@ -5,7 +5,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -20,9 +20,6 @@ UNREADABLE, TIMED_OUT = 422, 504
 
 _MAX_ANSWER = 2**30
 """Bytes of the longest answer that a process may give."""
-
-_TEXTS_PER_PROCESS = 100
-"""Texts that a process reads before it is replaced. It reads only one file: files can break it."""
 
 _DRAWERS = 4
 _DRAWING_SECONDS = 20
@@ -90,7 +87,6 @@ class _Child:
         self._writer = writer
         self._process = process
         self.is_ready = True
-        self.num_texts = 0
         self.last_used = monotonic()
         self.lock = asyncio.Lock()
 
@@ -143,10 +139,7 @@ class _Child:
 
 
 class FileReaders:
-    """A pool of processes that read files.
-
-    A process is started ahead of the next file. It reads that file and is killed, so no client's
-    file can affect another's.
+    """Reads files, each in a process that is then killed: no file can affect another client's.
 
     Args:
         limits: The limits of the service.
@@ -157,20 +150,6 @@ class FileReaders:
         self._limits = limits
         self._processes = processes
         self._turns = asyncio.Semaphore(limits.readers)
-        self._spares: list[_Child] = []
-        self._starting: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-
-    def start(self) -> None:
-        """Start the first process."""
-        self._replenish()
-
-    async def stop(self) -> None:
-        """Kill all processes."""
-        self._is_closed = True
-        await asyncio.gather(*self._starting, return_exceptions=True)
-        while self._spares:
-            self._spares.pop().stop()
 
     async def read(self, content: Content) -> ReadContent:
         """Read a file or a text.
@@ -199,50 +178,12 @@ class FileReaders:
 
     async def _ask(self, header: dict[str, Any], content: Content) -> tuple[dict[str, Any], bytes]:
         """Have a process read what a client sent."""
-        async with (
-            self._child(is_file=content.is_file) as child,
-            _time_limit(content.name or "The text", self._limits.reading_seconds),
-        ):
-            return await child.ask(header, content.data)
-
-    @asynccontextmanager
-    async def _child(self, *, is_file: bool) -> AsyncIterator[_Child]:
-        """Lend a process; it is killed afterwards unless it only read a text and is well."""
-        child = self._take(is_file=is_file) or await _Child.start(self._processes)
-        self._replenish()
-        try:
-            yield child
-        finally:
-            child.num_texts += 1
-            is_reusable = not is_file and child.num_texts < _TEXTS_PER_PROCESS
-            if child.is_ready and is_reusable and not self._is_closed:
-                self._spares.append(child)
-            else:
-                child.stop()
-
-    def _replenish(self) -> None:
-        """Start a process, unless one that has read nothing waits or is being started."""
-        if not self._starting and all(one.num_texts for one in self._spares):
-            task = asyncio.ensure_future(self._add_spare())
-            self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
-
-    def _take(self, *, is_file: bool) -> _Child | None:
-        """Return a process that waits: for a file, one that has read nothing yet."""
-        fitting = [one for one in self._spares if not (is_file and one.num_texts)]
-        child = max(fitting, key=lambda one: one.num_texts, default=None)
-        if child is not None:
-            self._spares.remove(child)
-        return child
-
-    async def _add_spare(self) -> None:
         child = await _Child.start(self._processes)
-        with suppress(EOFError, ReadingError):  # it is started again when it is needed
-            await child.ask({"kind": "open"})
-        if self._is_closed or not child.is_ready:
+        try:
+            async with _time_limit(content.name or "The text", self._limits.reading_seconds):
+                return await child.ask(header, content.data)
+        finally:
             child.stop()
-        else:
-            self._spares.append(child)
 
 
 class Drawers:

@@ -68,7 +68,7 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Start what the service needs, and stop it at the end."""
-        self.readers.start()
+        self.processes.warm_up()
         sweeping = asyncio.ensure_future(self._sweep())
         try:
             yield
@@ -77,7 +77,6 @@ class Service:
             with suppress(asyncio.CancelledError):
                 await sweeping
             self.drawers.stop()
-            await self.readers.stop()
             await asyncio.to_thread(self.processes.stop)
             await asyncio.to_thread(self.work.stop)
             await asyncio.to_thread(self.encoder.stop)
