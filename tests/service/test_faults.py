@@ -13,7 +13,6 @@ import zipfile
 
 import pytest
 
-from foveate.service.limits import Limits
 from tests.service.conftest import FISH, until, write_pdf
 
 
@@ -77,28 +76,6 @@ def test_a_body_that_does_not_come(strict):
         assert answer.startswith(b"HTTP/1.1 408")
         assert time.monotonic() - started < 5
         assert is_well(served)
-
-
-@pytest.mark.usefixtures("without_processes")
-def test_all_bodies_together_are_bounded(strict):
-    with strict(limits={"body_bytes": 10_000, "pending_bytes": 12_000}) as served:
-        with socket.create_connection(("127.0.0.1", served.port)) as first:
-            first.sendall(head("/documents", "Content-Length: 9000") + b"a" * 8000)
-            bodies = _middleware(served.app, "Bodies")
-            until(lambda: bodies._num_pending == 8000)
-            second = served.client.post("/documents", json={"text": "a" * 6000})
-            assert second.status_code == 503
-            assert int(second.headers["Retry-After"]) >= 1
-        until(lambda: bodies._num_pending == 0)  # the client has left
-        assert is_well(served)
-
-
-def _middleware(app, name):
-    """Return a part of the application."""
-    part = app.middleware_stack
-    while type(part).__name__ != name:
-        part = getattr(part, "_app", None) or part.app
-    return part
 
 
 @pytest.mark.parametrize(
@@ -378,8 +355,3 @@ def test_nothing_is_written(served, tmp_path, monkeypatch):
     text = "Cod swim. " * 20_000 + " " * 3_000_000
     answer = served.client.post("/outline", files={"file": ("a.txt", text.encode())}, timeout=60)
     assert answer.status_code == 200
-
-
-def test_the_default_limits_are_sane():
-    limits = Limits()
-    assert limits.body_bytes <= limits.pending_bytes

@@ -98,7 +98,6 @@ def command(
             library=library,
             limits=Limits(
                 body_bytes=max_mb * 2**20,
-                pending_bytes=4 * max_mb * 2**20,
                 pages=max_pages,
                 request_seconds=timeout,
                 upload_seconds=60 * keep,

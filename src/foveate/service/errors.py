@@ -8,7 +8,6 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
 
 from foveate.documents import DocumentError
 from foveate.service.encoder import AbandonedError
@@ -114,8 +113,6 @@ def add_handlers(app: FastAPI) -> None:
             Refusal(error.status_code, details.get(error.status_code, str(error.detail))),
         )
         answer.headers.update(error.headers or {})
-        if error.status_code == 405:
-            answer.headers["Allow"] = ", ".join(_allowed(request))
         return answer
 
     @app.exception_handler(ReadingError)
@@ -139,16 +136,3 @@ def add_handlers(app: FastAPI) -> None:
     async def too_large(request: Request, error: MemoryError) -> JSONResponse:
         detail = "There is not enough memory for this: send a shorter document."
         return refuse(request.url.path, Refusal(413, detail))
-
-
-def _allowed(request: Request) -> list[str]:
-    """Return the methods of all routes at a request's path; Starlette names only the first's."""
-    methods = [
-        method
-        for method in ("DELETE", "GET", "POST")
-        if any(
-            route.matches({**request.scope, "method": method})[0] is Match.FULL
-            for route in request.app.routes
-        )
-    ]
-    return ["HEAD", *methods] if "GET" in methods else methods

@@ -162,34 +162,39 @@ class Bodies:
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app = app
         self._limits = limits
-        self._num_pending = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the body of a request, and pass it on or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _Body(self, receive)
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                is_whole = await body.read(Headers(scope=scope).get("content-length"))
+                body = await self._read(receive, Headers(scope=scope).get("content-length", ""))
         except TimeoutError:
-            body.release()
             refusal = Refusal(408, "The request took too long to arrive: send it faster.")
             await refuse(scope["path"], refusal)(scope, receive, send)
-            return
         except Refusal as refusal:
-            body.release()
             await refuse(scope["path"], refusal)(scope, receive, send)
-            return
-        try:
-            if is_whole:
-                await self._app(scope, body.replay, send)
-        finally:
-            body.release()
+        else:
+            if body is not None:
+                await self._app(scope, _replayed(body, receive), send)
 
-    def check_size(self, num_bytes: int) -> None:
-        """Refuse a body that is too large."""
+    async def _read(self, receive: Receive, announced: str) -> bytes | None:
+        """Return the body; None if the client left before all of it came."""
+        if announced.isdecimal():
+            self._check_size(int(announced[:20]))
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            self._check_size(len(body))
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    def _check_size(self, num_bytes: int) -> None:
         if num_bytes > self._limits.body_bytes:
             raise Refusal(
                 413,
@@ -197,50 +202,15 @@ class Bodies:
                 "the most that this service takes: send less.",
             )
 
-    def count(self, num_bytes: int) -> None:
-        """Count bytes that arrived or, if the number is negative, are no longer needed."""
-        self._num_pending += num_bytes
-        if num_bytes > 0 and self._num_pending > self._limits.pending_bytes:
-            raise Refusal(503, "The service is busy with large requests.", retry_after=5)
 
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a function that returns a body, and then the messages of the connection."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-class _Body:
-    """The body of a request."""
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
 
-    def __init__(self, bodies: Bodies, receive: Receive) -> None:
-        self._bodies = bodies
-        self._receive = receive
-        self._data = bytearray()
-        self._num_counted = 0
-        self._is_replayed = False
-
-    async def read(self, announced: str | None) -> bool:
-        """Read it; return whether all of it came."""
-        if announced is not None and announced.isdecimal():
-            self._bodies.check_size(int(announced[:20]))
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                return False
-            chunk = message.get("body", b"")
-            self._num_counted += len(chunk)
-            self._bodies.count(len(chunk))
-            self._bodies.check_size(self._num_counted)
-            self._data += chunk
-            if not message.get("more_body", False):
-                return True
-
-    async def replay(self) -> Message:
-        """Return the body, and then the messages of the connection."""
-        if self._is_replayed:
-            return await self._receive()
-        self._is_replayed = True
-        return {"type": "http.request", "body": bytes(self._data), "more_body": False}
-
-    def release(self) -> None:
-        """Stop counting its bytes."""
-        self._bodies.count(-self._num_counted)
-        self._num_counted = 0
+    return replay
 
 
 def host_name(host: str) -> str:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from foveate.index import Index, LibraryDocument, LibraryError
 from foveate.index.conditions import check_condition
@@ -99,46 +100,17 @@ class Library:
         is_same = abs(stat.st_mtime - entry.modified.timestamp()) < _CLOCK
         return path if is_same and stat.st_size == entry.size else None
 
-    def search(
-        self,
-        query: str,
-        by: Unit,
-        top_k: int,
-        where: list[str],
-        path: str | None,
-        section: str | None,
-        document: int | None,
-    ) -> list[Hit]:
+    def search(self, query: str, by: Unit, top_k: int, **conditions: Any) -> list[Hit]:
         """Search the library; see `Index.search`."""
-        for condition in where:
-            check_condition(condition, _FUNCTIONS)
+        _check(conditions)
         with _readable():
-            return self.index.search(
-                query,
-                by=by,
-                top_k=top_k,
-                where=where,
-                path=path,
-                section=section,
-                document=document,
-            )
+            return self.index.search(query, by=by, top_k=top_k, **conditions)
 
-    def ask(
-        self,
-        query: str,
-        top_k: int,
-        where: list[str],
-        path: str | None,
-        section: str | None,
-        document: int | None,
-    ) -> Answer:
+    def ask(self, query: str, top_k: int, **conditions: Any) -> Answer:
         """Ask the library; see `Index.ask`."""
-        for condition in where:
-            check_condition(condition, _FUNCTIONS)
+        _check(conditions)
         with _readable():
-            return self.index.ask(
-                query, top_k=top_k, where=where, path=path, section=section, document=document
-            )
+            return self.index.ask(query, top_k=top_k, **conditions)
 
     def vectors(self, number: int) -> DocumentVectors:
         """Return the vectors of a document."""
@@ -154,6 +126,11 @@ class Library:
         """
         with self._lock, _readable():
             yield
+
+
+def _check(conditions: dict[str, Any]) -> None:
+    for condition in conditions["where"]:
+        check_condition(condition, _FUNCTIONS)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ class Limits:
     Attributes:
         body_bytes: Size of a request's body.
         body_seconds: Time in which a body must arrive.
-        pending_bytes: Size of the bodies of all requests that are being received or worked on.
         requests: Number of requests that are worked on or wait for the model.
         request_seconds: Time after which a request is given up.
         pages: Number of pages of a PDF.
@@ -27,7 +26,6 @@ class Limits:
 
     body_bytes: int = 64 * 2**20
     body_seconds: float = 60
-    pending_bytes: int = 256 * 2**20
     requests: int = 128
     request_seconds: float = 300
     pages: int = 5_000
