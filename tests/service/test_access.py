@@ -142,8 +142,7 @@ def test_head_is_get_without_content(served, path):
 
 @pytest.mark.parametrize("path", ["/documents", "/documents/u-none", "/app.js"])
 def test_a_wrong_method_is_refused(served, path):
-    answer = served.client.put(path)
-    assert (answer.status_code, "GET" in answer.headers["allow"]) == (405, True)
+    assert served.client.put(path).status_code == 405
 
 
 def test_counters(served):
