@@ -144,7 +144,7 @@ def upload(page: Any, text: str, name: str = "upload.md") -> None:
     page.set_input_files(
         "#file", {"name": name, "mimeType": "text/markdown", "buffer": text.encode()}
     )
-    page.locator("#reader").wait_for()
+    page.get_by_role("heading", name="Outline").wait_for()
     page.locator("#text .sentence").first.wait_for()
 
 
