@@ -16,25 +16,21 @@ export class NotesPanel {
     this.answers = answers;
     this.onChange = onChange;
     this.marked = nothing();
-    this.notes = []; // in the order of the document
+    this.notes = [];
     byId("notes-save").addEventListener("click", () => this.#export());
   }
 
-  /** Show the notes on a document; null takes them away. */
+  /** Show the notes on a document. */
   async open(reading) {
     this.reading = reading;
     this.notes = [];
-    this.#list();
-    if (!reading) return;
     try {
-      const notes = JSON.parse(localStorage.getItem(KEY + reading.info.name) ?? "[]");
-      await this.#locate(notes, reading);
-      if (this.reading !== reading) return;
-      this.notes = notes;
-      this.#list();
+      this.notes = JSON.parse(localStorage.getItem(KEY + reading.info.name) ?? "[]");
+      await this.#locate(this.notes, reading);
     } catch (error) {
       showError(error);
     }
+    if (this.reading === reading) this.#list();
   }
 
   /** Find sentences whose place has changed with the document; those that are gone have none. */
@@ -58,7 +54,6 @@ export class NotesPanel {
     const sentence = this.reading.sentence(index);
     const span = { ...spanOf(this.reading, sentence), text: sentence.text };
     this.notes.push({ ...span, sentence: index, note: "" });
-    this.notes.sort((a, b) => a.sentence - b.sentence);
     this.#save();
     this.#list();
     announce("Highlighted.");
@@ -92,6 +87,7 @@ export class NotesPanel {
   }
 
   #list() {
+    this.notes.sort((a, b) => a.sentence - b.sentence);
     byId("notes-list").replaceChildren(...this.notes.map((note) => this.#item(note)));
     byId("notes-save").hidden = !this.notes.length;
     byId("notes-note").textContent = this.notes.length

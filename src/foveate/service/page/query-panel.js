@@ -22,6 +22,7 @@ export class QueryPanel {
     this.reading = null;
     this.marked = nothing();
     this.found = null; // what is listed
+    this.running = null; // a promise of it
     this.latest = new Latest(byId(name));
     this.query = byId(`${name}-query`);
     this.scope = byId(`${name}-scope`);
@@ -31,13 +32,13 @@ export class QueryPanel {
     const later = debounce(() => this.run(), TYPING);
     const form = byId(`${name}-form`);
     form.addEventListener("input", () => {
-      this.found = null;
+      this.found = this.running = null;
       later();
     });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       later.cancel();
-      if (!this.found) await this.run();
+      if (!this.found) await (this.running ?? this.run());
       this.list.querySelector(".go")?.focus();
     });
   }
@@ -68,10 +69,14 @@ export class QueryPanel {
       this.#clear();
       return undefined;
     }
-    return this.latest.run(
-      (signal) => this.request(query, this.isAboutLibrary ? null : this.reading, signal),
-      (found) => this.#show({ words: wordsOf(query), ...found }),
-    );
+    const about = this.isAboutLibrary ? null : this.reading;
+    this.running = this.latest
+      .run(
+        (signal) => this.request(query, about, signal),
+        (found) => this.#show({ words: wordsOf(query), ...found }),
+      )
+      .finally(() => (this.running = null));
+    return this.running;
   }
 
   #clear() {

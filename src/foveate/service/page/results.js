@@ -4,7 +4,7 @@ import { citation, placeParts } from "./citation.js";
 import { announce, clearError, copyText, debounce, element, hidden, showError } from "./dom.js";
 
 const WAITING = 1500; // milliseconds without an answer until that is explained
-const READING = "The model is reading the document. A long one takes a while, but only once.";
+const READING = "Still reading. A long document takes a while, but only once.";
 const CONTEXT = 70; // characters of the sentences around a result
 
 /** What a panel marks in the document: sentences, sections by their scores, and words. */
