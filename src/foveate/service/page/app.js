@@ -85,7 +85,7 @@ class App {
 
   /** Note in the history where the reader is, to come back there or to share the address. */
   #remember() {
-    if (!this.view || this.isArriving || this.isHome) return;
+    if (!this.view || this.isArriving) return;
     const current = this.#currentPlace();
     const first = current ?? this.view.first();
     if (!first) return;
@@ -115,7 +115,7 @@ class App {
     const id = place.get("document");
     byId("back").disabled = this.#step() === 0;
     if (!id) {
-      const isBack = !this.isHome && this.reading;
+      const isBack = this.reading !== null;
       this.opening = null; // what is still being fetched is not wanted anymore
       await this.#goHome();
       if (isBack) byId("home-title").focus();
@@ -237,11 +237,12 @@ class App {
 
   /** Go to a sentence or, with an offset, come back to where it was left, and choose it. */
   async #goTo(sentence, offset = null, isChosen = true) {
-    const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), this.reading.numSentences - 1);
+    const { reading } = this;
+    const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), reading.numSentences - 1);
     const chosen = isChosen ? at : null;
     this.marks.current = chosen; // the next arrow key goes on from here
     await this.view.show(at, { focus: offset === null, offset });
-    this.#select(chosen);
+    if (this.reading === reading) this.#select(chosen);
   }
 
   /** Return where the current sentence is; null if it is out of sight. */
@@ -253,6 +254,7 @@ class App {
   }
 
   #followed() {
+    if (!this.view) return;
     const place = this.#currentPlace();
     this.outline.follow(place ? this.reading.sectionOf(place.sentence) : this.view.section());
     const number = byId("page-number");
@@ -291,6 +293,7 @@ class App {
   async #attend(sentence) {
     this.attending = sentence;
     const { reading } = this;
+    if (!reading) return;
     let attended = { sentences: [], sections: [], sibling_sections: [] };
     if (sentence !== null && this.isAttending) {
       if (!this.attention.has(sentence)) {

@@ -9,7 +9,7 @@ const COMMON = new Set(
   (
     "a about all am an and any are as at be been but by can could did do does for from had has " +
     "have how i if in into is it its many may me more most much my no not of on or our should " +
-    "so some such than that the their them then there these they this those to us was we were " +
+    "so some such than that the their them then there these they this those to up us was we were " +
     "what when where which who whom whose why will with would you your"
   ).split(" "),
 );
