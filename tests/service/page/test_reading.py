@@ -240,11 +240,13 @@ def test_library_is_searched_and_read(home):
     expect(home.locator("#title")).to_have_text("Salt")
 
 
-def test_a_hit_leads_to_the_page_that_it_names(home):
-    """Where a passage begins on a page, and what answers the question is on the next one."""
+@pytest.fixture
+def crew(home):
+    """Open a PDF of two pages, with words at the right edge."""
     canvas = pytest.importorskip("reportlab.pdfgen.canvas")
     file = io.BytesIO()
     drawing = canvas.Canvas(file, pagesize=(400, 300))
+    drawing.drawString(320, 250, "Cod swim.")
     drawing.drawString(40, 60, "Diesel is dear, and the harbour is small.")
     drawing.drawString(40, 45, "Trawlers drag a net behind them.")
     drawing.showPage()
@@ -252,59 +254,59 @@ def test_a_hit_leads_to_the_page_that_it_names(home):
     drawing.drawString(40, 235, "Nobody has seen a better crew.")
     drawing.save()
     without_summary(home)
-    buffer = file.getvalue()
-    home.set_input_files("#file", {"name": "a.pdf", "mimeType": "", "buffer": buffer})
-    home.locator("#text .box").first.wait_for(state="attached")
-    home.get_by_role("tab", name="Ask").click()
-    home.get_by_label("Question").fill("Who pays the crew?")
-    first = home.locator("#ask-list li").first
+    pdf = {"name": "crew.pdf", "mimeType": "application/pdf", "buffer": file.getvalue()}
+    home.set_input_files("#file", pdf)
+    home.locator("#text .sentence").first.wait_for(state="attached")
+    return home
+
+
+def test_a_hit_leads_to_the_page_that_it_names(crew):
+    """Where a passage begins on a page, and what answers the question is on the next one."""
+    crew.get_by_role("tab", name="Ask").click()
+    crew.get_by_label("Question").fill("Who pays the crew?")
+    first = crew.locator("#ask-list li").first
     expect(first.locator(".words")).to_contain_text("Diesel")
     expect(first.locator(".place")).to_have_text("page 2")
     for view in ("Pages", "Text"):
-        home.get_by_role("button", name=view, exact=True).click()
+        crew.get_by_role("button", name=view, exact=True).click()
         first.get_by_role("button").first.click()
-        current = home.locator("#text .current").first
-        expect(current).to_be_in_viewport()
-        expect(current).to_contain_text("" if view == "Pages" else "The owner pays the crew.")
-        expect(home.get_by_label("Page", exact=True)).to_have_value("2")
+        expect(crew.locator("#text .current").first).to_be_in_viewport()
+        expect(crew.get_by_label("Page", exact=True)).to_have_value("2")
+    expect(crew.locator("#text .current")).to_have_text("The owner pays the crew.")
 
 
-def sheet_width(page) -> float:
-    return page.locator("[data-page='1'] .sheet").bounding_box()["width"]
+def test_pages_are_zoomed(crew):
+    """A sentence at the side comes into sight when it is chosen."""
+    text = crew.locator("#text")
+    sheet = crew.locator("[data-page='1'] .sheet")
 
+    def width() -> float:
+        return sheet.bounding_box()["width"]
 
-def test_pages_are_zoomed(home):
-    """About the place that is read, and a hit at the side comes into sight."""
-    without_summary(home)
-    home.set_input_files("#file", PDF)
-    box = home.locator(".box:has([data-text^='Recent breakthroughs in reinforcement'])")
-    box.first.wait_for(state="attached")
-    room = home.locator("#text").bounding_box()["width"]
-    start = sheet_width(home)
-    home.get_by_role("button", name="Smaller").click()
-    assert sheet_width(home) == pytest.approx(start / 1.25, abs=1)
+    start, room = width(), text.bounding_box()["width"]
+    crew.get_by_role("button", name="Smaller").click()
+    assert width() == pytest.approx(start / 1.25, abs=1)
     for _ in range(4):
-        home.get_by_role("button", name="Larger").click()
-    assert sheet_width(home) == pytest.approx(start * 1.25**3, abs=1)
-    expect(home.locator("#status")).to_have_text(re.compile(r"\d+ percent"))
-    home.locator("#text").evaluate("element => { element.scrollLeft = 0 }")
-    index = box.first.get_attribute("data-sentence")
-    home.evaluate("place => { location.hash += `&sentence=${place}` }", index)
-    current = home.locator(".box.current").first
+        crew.get_by_role("button", name="Larger").click()
+    assert width() == pytest.approx(start * 1.25**3, abs=1)
+    expect(crew.locator("#status")).to_have_text(re.compile(r"\d+ percent"))
+    text.evaluate("element => { element.scrollLeft = 0 }")
+    for _ in range(3):
+        text.press("ArrowRight")
+    current = crew.locator(".box.current:has([data-text='Cod swim.'])")
     expect(current).to_be_in_viewport()
-    assert current.bounding_box()["x"] >= home.locator("#text").bounding_box()["x"]
-    home.get_by_role("button", name="Fit the width").click()
-    assert room - 60 < sheet_width(home) < room
+    assert text.evaluate("element => element.scrollLeft") > 0
+    crew.get_by_role("button", name="Fit the width").click()
+    assert room - 60 < width() < room
 
 
-def test_narrow_windows_open_text(home):
-    without_summary(home)
-    home.set_viewport_size({"width": 590, "height": 800})
-    home.set_input_files("#file", PDF)
-    expect(home.locator("#text h2").first).to_have_text("Abstract")
-    expect(home.get_by_role("button", name="Larger")).to_be_hidden()
-    home.get_by_role("button", name="Pages", exact=True).click()
-    expect(home.locator("[data-page='1'] .box").first).to_be_attached()
+def test_narrow_windows_open_text(crew):
+    crew.set_viewport_size({"width": 590, "height": 800})
+    crew.reload()
+    expect(crew.locator("#text .sentence").first).to_contain_text("Diesel")
+    expect(crew.get_by_role("button", name="Larger")).to_be_hidden()
+    crew.get_by_role("button", name="Pages", exact=True).click()
+    expect(crew.locator("[data-page='1'] .box").first).to_be_attached()
 
 
 def test_names_in_the_outline_are_whole(home):

@@ -1,4 +1,4 @@
-// The words of a query, highlighted in the results and in the text, whose elements stay as they are.
+// The words of a query, highlighted in results and text, whose elements stay as they are.
 
 import { byId, debounce } from "./dom.js";
 

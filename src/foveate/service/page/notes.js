@@ -107,7 +107,8 @@ export class NotesPanel {
     };
     const field = element("textarea", { rows: 2, "aria-label": "Note", input: write }, note.note);
     const attributes = { type: "button", class: "quiet copy", click: () => this.#discard(note) };
-    item.querySelector(".foot").prepend(element("button", attributes, "Remove", hidden(" highlight")));
+    const remove = element("button", attributes, "Remove", hidden(" highlight"));
+    item.querySelector(".foot").prepend(remove);
     item.append(field);
     return item;
   }

@@ -11,8 +11,8 @@ const MAX_EXACT = 200; // sentences with the exact words that are listed
 
 export class QueryPanel {
   /**
-   * @param {Function} request Takes a query, the document (null for the library) and an AbortSignal,
-   *     and returns hits.
+   * @param {Function} request Takes a query, the document (null for the library) and an
+   *     AbortSignal, and returns hits.
    * @param {string} what Names a hit.
    */
   constructor(answers, name, request, what) {
