@@ -20,14 +20,16 @@ import report
 
 PDF = report.ROOT / "examples" / "pep-0703.pdf"
 QUESTION = "what happens to extensions that are not thread safe?"
-QUALITY = 70  # of WebP, up to 100
+LIBRARY_QUERY = "keep a library up to date"
+QUALITY = 60  # of WebP, up to 100
 
 
 def save(page: Any, file: Path) -> None:
     """Write what the window shows."""
     page.wait_for_load_state("networkidle")
     page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
-    page.wait_for_timeout(300)  # pictures of pages are being decoded
+    page.evaluate("Promise.all([...document.images].map((image) => image.src && image.decode()))")
+    page.wait_for_timeout(300)
     Image.open(io.BytesIO(page.screenshot())).save(file, "WEBP", quality=QUALITY, method=6)
     print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
 
@@ -35,10 +37,12 @@ def save(page: Any, file: Path) -> None:
 def take(page: Any, address: str, output: Path) -> None:
     """Open the paper, and take a picture of each thing that can be done with it."""
     page.goto(address)
-    page.locator("#library-list li").first.wait_for()
+    page.get_by_label("Search for").fill(LIBRARY_QUERY)
+    page.locator("#search-list li").first.wait_for()
     save(page, output / "reader-documents.webp")
 
     page.set_input_files("#file", PDF)
+    page.get_by_role("tab", name="Summary").click()
     page.locator("#summary-list li").nth(3).get_by_role("button").first.click()
     save(page, output / "reader-summary.webp")
 
@@ -59,6 +63,7 @@ def take(page: Any, address: str, output: Path) -> None:
     page.set_viewport_size({"width": 400, "height": 720})
     page.get_by_role("button", name="Answers").click()
     page.get_by_role("tab", name="Search").click()
+    page.locator("#search-scope").select_option("document")
     page.get_by_label("Search for").fill("memory allocator")
     page.locator("#search-list li").first.wait_for()
     save(page, output / "reader-narrow.webp")
