@@ -209,6 +209,7 @@ def results_as_json(
             **span_as_json(result.span),
             "best": span_as_json(result.best),
             "score": round(result.score, 4),
+            "likely": result.likely,
             "language": documents[result.document_idx].language,
             "before": _join(one for one in near if one.span.end <= result.quoted.start),
             "after": _join(one for one in near if one.span.start >= result.quoted.end),
@@ -234,10 +235,14 @@ def show_results(
         documents: The documents.
         results: The results.
         num_sentences: Number of sentences to show before and after each result.
-        are_named: Whether to name the document of each result; by default, if there are several.
+        are_named: Whether to name the document of each result, as for those from a library; by
+            default, if there are several documents.
     """
     if not results:
         console.print("nothing found")
+    elif all(result.likely is False for result in results):
+        one_or_more = "this document" if len(documents) == 1 else "these documents"
+        console.print(f"probably not in {'this library' if are_named else one_or_more}\n")
     are_named = len(documents) > 1 if are_named is None else are_named
     for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
         where = [result.span.document] if are_named else []

@@ -235,6 +235,11 @@ class Encoder:
         """Length of the vectors."""
         return int(self.model.config.hidden_size)
 
+    @property
+    def min_likely_score(self) -> float | None:
+        """Score of a sentence below which nine of ten are wrong; None if that is not known."""
+        return getattr(self.model.config, "min_likely_score", None)
+
     @overload
     def encode(
         self, documents: Document, *, show_progress: bool | None = None

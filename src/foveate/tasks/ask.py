@@ -12,7 +12,7 @@ from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
 from foveate.inference import Encoder, as_encoder, as_encoder_or
 from foveate.tasks.arguments import check_query, check_top_k
-from foveate.tasks.relevance import relevance
+from foveate.tasks.relevance import is_likely, relevance
 
 if TYPE_CHECKING:
     from foveate.inference import Answerer
@@ -33,12 +33,15 @@ class Passage:
             with a generative model, the highest share of the question's attention that any of
             its tokens received, averaged over the compressed layers.
         document_idx: Index of its document among those given.
+        likely: Whether that sentence may answer the question, see
+            `foveate.tasks.relevance.is_likely`; None with a generative model.
     """
 
     span: Span
     best: Span
     score: float
     document_idx: int
+    likely: bool | None = None
 
     @property
     def quoted(self) -> Span:
@@ -108,7 +111,10 @@ def ask(
         raise ValueError("only a generative model takes choices: name a T5 checkpoint")
     else:
         sentence_scores = torch.cat(relevance(query, documents, loaded.encode(documents), loaded))
-    return Answer(text, best_passages(documents, sentence_scores, top_k))
+    passages = best_passages(documents, sentence_scores, top_k)
+    if isinstance(loaded, Encoder):
+        passages = tuple(replace(one, likely=is_likely(one.score, loaded)) for one in passages)
+    return Answer(text, passages)
 
 
 def best_passages(

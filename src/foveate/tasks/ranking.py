@@ -41,12 +41,14 @@ class Ranked:
         idx: Its index in the document: in `Document.sentences` or `Document.walk`, or 0.
         best: Index of the sentence in it that matches best.
         score: How well it matches.
+        best_score: How well that sentence matches.
     """
 
     document_idx: int
     idx: int
     best: int
     score: float
+    best_score: float
 
 
 def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[Scores]:
@@ -83,8 +85,9 @@ def rank(
     ranked = []
     for idx, i in (places[place] for place in best):
         sentences = inside[idx][i]
-        closest = int(scores[idx].sentences[sentences.start : sentences.stop].argmax())
-        ranked.append(Ranked(idx, i, sentences.start + closest, float(of_units[idx][i])))
+        values = scores[idx].sentences[sentences.start : sentences.stop]
+        best_idx = sentences.start + int(values.argmax())
+        ranked.append(Ranked(idx, i, best_idx, float(of_units[idx][i]), float(values.max())))
     return ranked
 
 

@@ -137,6 +137,14 @@ def relevance(
     return [weighted_mean(features, weights) for features in found]
 
 
+def is_likely(score: float, encoder: Encoder) -> bool | None:
+    """Return whether a sentence with this score may answer the query.
+
+    Below `encoder.min_likely_score`, nine of ten do not; None if the encoder has no such score.
+    """
+    return None if encoder.min_likely_score is None else score >= encoder.min_likely_score
+
+
 def sentence_weights(query: str, context: Context) -> tuple[float, ...]:
     """Return the weights with which sentences are ranked by a query."""
     weights = WEIGHTS[context]

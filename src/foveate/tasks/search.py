@@ -9,6 +9,7 @@ from foveate.inference import Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
 from foveate.tasks.ranking import rank, score
+from foveate.tasks.relevance import is_likely
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,15 @@ class Hit:
         score: How well it matches, at most 1: the weighted mean of its
             `foveate.tasks.relevance.Matches`.
         document_idx: Index of its document among those searched.
+        likely: Whether its best sentence may answer the query, see
+            `foveate.tasks.relevance.is_likely`.
     """
 
     span: Span
     best: Span
     score: float
     document_idx: int
+    likely: bool | None = None
 
     @property
     def quoted(self) -> Span:
@@ -86,6 +90,7 @@ def search(
             sentences[one.document_idx][one.best],
             one.score,
             one.document_idx,
+            is_likely(one.best_score, encoder),
         )
         for one in ranked
     ]
