@@ -1,13 +1,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Most modules are never imported: Python compiles the others when they are.
-PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
+PIP := $(BIN)/pip install --quiet --no-compile
 READY := .venv/.ready
 
-.PHONY: demo test lint format docs
+.PHONY: demo test pytest lint format docs
 
 # The pip that comes with Python takes a minute longer to resolve the packages.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml
 	$(PYTHON) -m venv --upgrade-deps .venv
 	$(PIP) --editable '.[dev]'
 	touch $@
@@ -15,10 +15,12 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/foveate summarize examples/pep-0703.pdf
 	$(BIN)/foveate ask "what happens to extensions that are not thread safe?" examples/pep-0703.pdf
-	$(BIN)/foveate plot pdf examples/pep-0703.pdf --summary --output summary.pdf
+	$(BIN)/foveate plot pdf examples/pep-0703.pdf --output summary.pdf
 	$(BIN)/foveate plot tree examples/pep-0703.pdf --output pattern.png
 
-test: lint
+test: lint pytest
+
+pytest: $(READY)
 	$(BIN)/pytest --quiet --numprocesses auto --dist worksteal
 
 lint: $(READY)

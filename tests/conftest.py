@@ -12,8 +12,9 @@ import pytest
 # them runs none, and the others start when it has read this file.
 
 # The time of an example depends on the machine's load.
-hypothesis.settings.register_profile("foveate", deadline=None)
-hypothesis.settings.load_profile("foveate")
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("nightly", deadline=None, max_examples=200)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # Threads slow down operations on small tensors, in processes that tests start as well.
 os.environ["OMP_NUM_THREADS"] = "1"

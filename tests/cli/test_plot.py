@@ -31,17 +31,14 @@ def test_what_a_query_makes_a_model_look_at(foveate, fish, tmp_path):
     assert b"<svg" in picture.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["pdf", "--pdf"])
-def test_highlights_in_a_pdf(foveate, tmp_path, name):
+def test_highlights_in_a_pdf(foveate, tmp_path):
     report, copy = tmp_path / "report.pdf", tmp_path / "copy.pdf"
     report.write_bytes(pdf("The bridge was closed for repairs in March."))
-    for options in (["--summary"], ["--search", "why was the bridge closed?"], []):
-        code, output, _ = foveate("plot", name, report, *options, "-o", copy)
+    for options in (["--search", "why was the bridge closed?"], []):
+        code, output, _ = foveate("plot", "pdf", report, *options, "-o", copy)
         assert (code, output) == (0, f"PDF: {copy}\n")
         assert b"/Highlight" in copy.read_bytes()
         copy.unlink()
-    code, _, error = foveate("plot", name, report, "--summary", "--search", "x", "-o", copy)
-    assert (code, error) == (2, "foveate: give either --summary or --search, not both\n")
 
 
 def test_highlights_need_pages(foveate, fish, tmp_path):

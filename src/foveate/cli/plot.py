@@ -9,13 +9,12 @@ from .reading import File, Reading, takes_options
 
 app = typer.Typer(
     no_args_is_help=True,
-    context_settings={"ignore_unknown_options": True},  # `foveate plot --pdf` is a command
     help="""Highlight results in a PDF, or draw attention patterns as pictures.
 
     Pictures are PNG, SVG, PDF, JPEG or WebP.
 
     \b
-    foveate plot pdf paper.pdf --summary -o summary.pdf
+    foveate plot pdf paper.pdf -o summary.pdf
     foveate plot pdf paper.pdf --search "how were the fish counted?" -o found.pdf
     foveate plot tree thesis.pdf -o tree.png
     foveate plot fovea book.txt -o fovea.svg
@@ -49,7 +48,6 @@ _Output = Annotated[
 ]
 
 
-@app.command("--pdf", hidden=True)
 @app.command("pdf")
 @takes_options
 def pdf(
@@ -57,14 +55,11 @@ def pdf(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the PDF.")
     ] = "highlights.pdf",
-    summary: Annotated[
-        bool, typer.Option("--summary", help="Highlight a summary. This is the default.")
-    ] = False,
     search: Annotated[
         str | None,
         typer.Option(
             metavar="QUERY",
-            help="Highlight the sentences that match a query best.",
+            help="Highlight the sentences that match a query best, instead of a summary.",
             show_default=False,
         ),
     ] = None,
@@ -83,11 +78,9 @@ def pdf(
     """Highlight a summary, or what a search finds, in a copy of a PDF.
 
     \b
-    foveate plot pdf paper.pdf --summary
+    foveate plot pdf paper.pdf
     foveate plot pdf contract.pdf --search "who pays for delays?" -o delays.pdf
     """
-    if summary and search is not None:
-        raise ValueError("give either --summary or --search, not both")
     document = reading.document(file)
     from foveate.tasks.plots.pdf import check_pdf, plot_pdf
 

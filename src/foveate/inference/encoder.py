@@ -368,18 +368,18 @@ class Encoder:
         """Encode every document as one tree; small ones together."""
         sizes = [sum(len(anchor.text) for anchor in anchors) for anchors in outlines]
         limit = self._batch_tokens * _CHARACTERS_PER_TOKEN
-        packs = fill_packs(range(len(outlines)), sizes, limit)
+        packs = list(fill_packs(range(len(outlines)), sizes, limit))
         forests = [[outlines[i] for i in pack] for pack in packs]
         vectors: list[DocumentVectors] = []
         with (
-            progress("Encoding", len(outlines), show_progress) as advance,
+            progress("Encoding", sum(sizes), show_progress) as advance,
             closing(
                 self._prepare(lambda outlines: self.processor.tree(*outlines), forests)
             ) as prepared,
         ):
-            for forest, (nodes, owners) in zip(forests, prepared, strict=True):
+            for pack, forest, (nodes, owners) in zip(packs, forests, prepared, strict=True):
                 vectors += self._encode_forest(forest, nodes, owners)
-                advance(len(forest))
+                advance(sum(sizes[i] for i in pack))  # documents differ in length
         return vectors
 
     def _prepare(
