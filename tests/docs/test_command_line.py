@@ -1,4 +1,4 @@
-"""The page of the command line names the commands and options that there are; help explains them."""
+"""The page of the command line names the commands and options that there are; help has the rest."""
 
 import re
 from collections.abc import Iterator
