@@ -13,7 +13,7 @@ them, for training and for the Auto classes.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
@@ -44,7 +44,12 @@ _NODES_PER_CHUNK = 16384
 _NODES_IN_CACHE = 2048
 """Nodes that go through embeddings, or in lone families through all layers, at once on a CPU."""
 
-_JSON_TYPES: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,)}
+_JSON_TYPES: dict[Any, tuple[type, ...]] = {
+    int: (int,),
+    float: (int, float),
+    str: (str,),
+    float | None: (int, float, type(None)),
+}
 
 
 @dataclass
@@ -66,6 +71,7 @@ class NetworkConfig:
     salience_size: int
     salience_dropout: float
     _name_or_path: str
+    min_likely_score: float | None = None
 
     @classmethod
     def from_fields(cls, values: Mapping[str, Any]) -> Self:
@@ -75,9 +81,13 @@ class NetworkConfig:
             KeyError: A field is missing.
             TypeError: The value of a field is of another type.
         """
-        own = {field.name: values[field.name] for field in fields(cls)}
+        own = {
+            field.name: values[field.name]
+            for field in fields(cls)
+            if field.name in values or field.default is MISSING
+        }
         for field in fields(cls):
-            if not isinstance(own[field.name], _JSON_TYPES[field.type]):
+            if field.name in own and not isinstance(own[field.name], _JSON_TYPES[field.type]):
                 raise TypeError(
                     f"{field.name} is {own[field.name]!r}, which is not of type {field.type}"
                 )
