@@ -12,7 +12,7 @@ from foveate.preprocessing import TreeBertProcessor
 from foveate.preprocessing.tree import outline
 from foveate.training import Recipe
 
-RESULTS = report.RESULTS / "ablations.json"
+RESULTS = report.STUDIES / "results" / "ablations.json"
 
 
 def test_without_exchange_every_sentence_is_a_tree():

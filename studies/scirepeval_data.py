@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Collection, Iterator
-from os import PathLike
 from typing import NamedTuple
 
-from foveate.data.example import Example, Ranking
-from foveate.data.records import LocatedRecords, Record, parse_records, read_records
+from foveate.data.records import LocatedRecords, Record, parse_records
 from foveate.documents import Document
+
+FULL_TEXT_PAPERS = "howey/super_scirep"
+"""FullTextSciRepEval, on which HDT was evaluated."""
 
 SHARED_PAPERS = {
     **dict.fromkeys(
@@ -31,56 +32,6 @@ class Label(NamedTuple):
     paper_id: str
     names: tuple[str, ...]
     number: float | None
-
-
-def read_rankings(
-    papers: str | PathLike[str], judgements: str | PathLike[str]
-) -> Iterator[Ranking]:
-    """Read a proximity or search task.
-
-    Args:
-        papers: See `parse_papers`.
-        judgements: See `parse_judgements`.
-
-    Raises:
-        ValueError: A record has another form, or a judged paper is not among `papers`.
-    """
-    yield from parse_rankings(read_records(papers), read_records(judgements))
-
-
-def read_labelled_papers(
-    papers: str | PathLike[str], labels: str | PathLike[str]
-) -> Iterator[Example]:
-    """Read a classification or regression task.
-
-    Args:
-        papers: See `parse_papers`.
-        labels: See `parse_labels`. A number becomes both the target of a regression and a label.
-
-    Raises:
-        ValueError: A record has another form, or a labelled paper is not among `papers`.
-    """
-    yield from parse_labelled_papers(read_records(papers), read_records(labels))
-
-
-def parse_rankings(papers: LocatedRecords, judgements: LocatedRecords) -> Iterator[Ranking]:
-    """Parse what `read_rankings` reads from files."""
-    documents = dict(parse_papers(papers))
-    for query, relevance in parse_judgements(judgements).items():
-        candidates = tuple(_find_paper(documents, candidate) for candidate in relevance)
-        yield Ranking(query, _find_paper(documents, query), candidates, tuple(relevance.values()))
-
-
-def parse_labelled_papers(papers: LocatedRecords, labels: LocatedRecords) -> Iterator[Example]:
-    """Parse what `read_labelled_papers` reads from files."""
-    documents = dict(parse_papers(papers))
-    for label in parse_labels(labels):
-        yield Example(
-            id=label.paper_id,
-            document=_find_paper(documents, label.paper_id),
-            labels=label.names,
-            target=label.number,
-        )
 
 
 def parse_papers(
@@ -176,12 +127,6 @@ def _label_record(place: str, record: Record) -> Iterator[Label]:
         yield Label(paper_id, tuple(str(i) for i, is_true in enumerate(label) if is_true), None)
     else:
         yield Label(paper_id, tuple(map(str, label)), None)
-
-
-def _find_paper(documents: dict[str, Document], paper_id: str) -> Document:
-    if paper_id not in documents:
-        raise ValueError(f"the paper {paper_id} is judged, but is not among the papers: add it")
-    return documents[paper_id]
 
 
 def _parse_number(value: object) -> float | None:

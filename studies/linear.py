@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.svm import LinearSVC, LinearSVR
 from torch import Tensor
-
-from .metrics import import_extra
 
 _FOLDS = 3
 
@@ -30,10 +33,9 @@ def predict_numbers(train: Tensor, targets: Tensor, test: Tensor) -> Tensor:
         `(test,)` float64.
 
     Raises:
-        ImportError: scikit-learn is not installed.
         ValueError: There are fewer than three vectors to learn from.
     """
-    model = import_extra("sklearn.svm").LinearSVR(fit_intercept=False, random_state=_SEED)
+    model = LinearSVR(fit_intercept=False, random_state=_SEED)
     search = _grid_search(model, exponents=range(-4, 3))
     return torch.from_numpy(_fit_and_predict(search, train, targets.double().numpy(), test))
 
@@ -47,15 +49,12 @@ def predict_class(train: Tensor, labels: Sequence[str], test: Tensor) -> list[st
         test: `(test, dimension)`, the vectors whose classes are wanted.
 
     Raises:
-        ImportError: scikit-learn is not installed.
         ValueError: There are fewer than three vectors to learn from, or only one class.
     """
     if len(set(labels)) < 2:
         raise ValueError("all papers to learn from have the same class: there is nothing to learn")
     # "auto" solves the smaller of the primal and the dual problem; both have the same solution.
-    model = import_extra("sklearn.svm").LinearSVC(
-        loss="squared_hinge", dual="auto", fit_intercept=False, random_state=_SEED
-    )
+    model = LinearSVC(loss="squared_hinge", dual="auto", fit_intercept=False, random_state=_SEED)
     search = _grid_search(model, exponents=range(-2, 3))
     return [str(label) for label in _fit_and_predict(search, train, list(labels), test)]
 
@@ -67,16 +66,12 @@ def predict_classes(
 
     Takes the same arguments and raises the same errors as `predict_class`, but for several labels.
     """
-    binarizer = import_extra("sklearn.preprocessing").MultiLabelBinarizer()
+    binarizer = MultiLabelBinarizer()
     is_in_class = binarizer.fit_transform(labels)
     if len(binarizer.classes_) < 2:
         raise ValueError("all papers to learn from have the same class: there is nothing to learn")
-    model = import_extra("sklearn.svm").LinearSVC(
-        loss="hinge", max_iter=10_000, fit_intercept=False, random_state=_SEED
-    )
-    search = import_extra("sklearn.multiclass").OneVsRestClassifier(
-        _grid_search(model, exponents=range(-2, 3))
-    )
+    model = LinearSVC(loss="hinge", max_iter=10_000, fit_intercept=False, random_state=_SEED)
+    search = OneVsRestClassifier(_grid_search(model, exponents=range(-2, 3)))
     predictions = _fit_and_predict(search, train, is_in_class, test)
     return [tuple(map(str, names)) for names in binarizer.inverse_transform(predictions)]
 
@@ -84,7 +79,7 @@ def predict_classes(
 def _grid_search(model: Any, exponents: range) -> Any:
     """Choose C among powers of ten by the score of scikit-learn: R² or accuracy."""
     penalties = [10.0**exponent for exponent in exponents]
-    return import_extra("sklearn.model_selection").GridSearchCV(model, {"C": penalties}, cv=_FOLDS)
+    return GridSearchCV(model, {"C": penalties}, cv=_FOLDS)
 
 
 def _fit_and_predict(model: Any, train: Tensor, targets: Any, test: Tensor) -> Any:
@@ -95,6 +90,6 @@ def _fit_and_predict(model: Any, train: Tensor, targets: Any, test: Tensor) -> A
         )
     with warnings.catch_warnings():
         # With large C, solvers stop at their iteration limit; SciRepEval's do so without a word.
-        warnings.simplefilter("ignore", import_extra("sklearn.exceptions").ConvergenceWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(train.double().numpy(), targets)
     return model.predict(test.double().numpy())

@@ -218,11 +218,11 @@ def test_results_name_what_is_missing_and_fill_the_page(study, options, tmp_path
     page = tmp_path / "page.md"
     page.write_text("".join(f"<!-- table: {name} -->\n\n" for name in found))
     write_tables(page, found)
-    assert page.read_text().count("| Fovea k=1 full − Fovea k=1 paper |") == 1
+    compared = page.read_text().count("| Fovea k=1 full − Fovea k=1 paper |")
+    assert compared == (study == "facts")
 
 
 def test_page_has_a_place_for_every_table():
     page = fovea_quality.PAGE.read_text(encoding="utf-8")
-    for study in ("words", "facts"):
-        for name in (study, f"{study}, differences", f"{study}, hidden"):
-            assert f"<!-- table: {name} -->" in page
+    for name in ("words", "facts", "facts, differences", "facts, hidden"):
+        assert f"<!-- table: {name} -->" in page

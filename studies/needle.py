@@ -1,9 +1,9 @@
 """Facts in long texts, asked for in front of them: who still finds them, by the length of the text.
 
-    python benchmarks/needle.py --prepare data.npz.xz             # texts as tokens; needs no GPU
-    python benchmarks/needle.py --data data.npz.xz --minutes 9
-    python benchmarks/needle.py --docs --plot                     # saved results into the page
-    python benchmarks/needle.py --data data.npz.xz --smoke        # under a minute on a CPU
+    python studies/needle.py --prepare data.npz.xz             # texts as tokens; needs no GPU
+    python studies/needle.py --data data.npz.xz --minutes 9
+    python studies/needle.py --docs --plot                     # saved results into the page
+    python studies/needle.py --data data.npz.xz --smoke        # under a minute on a CPU
 
 16 facts stand in running text, each one token that says "key i has value j"; in front of it, eight
 tokens each ask for one of the keys. The answer is one of 16 values. Texts below 512 tokens have one
@@ -26,7 +26,6 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -50,18 +49,17 @@ from needle_models import (
     SWEEP,
     SWEEPS,
     Reader,
-    compressed_length,
 )
 from rounds import Plan, Trainings, train_in_rounds
 
-PAGE = report.ROOT / "docs" / "evidence" / "vcc.md"
-IMAGE = report.ROOT / "docs" / "images" / "needle.png"
-RESULTS = report.RESULTS / "needle.json"
-SEGMENTS_RESULTS = report.RESULTS / "needle-segments.json"
+PAGE = report.STUDIES / "vcc.md"
+IMAGE = report.STUDIES / "needle.png"
+RESULTS = report.STUDIES / "results" / "needle.json"
+SEGMENTS_RESULTS = report.STUDIES / "results" / "needle-segments.json"
 """A later run of VCC alone, with segments of several sizes."""
-SMALL_BUDGET_RESULTS = report.RESULTS / "needle-small-budget.json"
+SMALL_BUDGET_RESULTS = report.STUDIES / "results" / "needle-small-budget.json"
 """One of VCC with short segments and two blocks, with five seeds."""
-BUDGETS_RESULTS = report.RESULTS / "needle-budgets.json"
+BUDGETS_RESULTS = report.STUDIES / "results" / "needle-budgets.json"
 """A small one on a CPU, of models that are tested with other budgets than those of training."""
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 50  # steps
@@ -125,14 +123,15 @@ def main() -> None:
     if options.docs or options.plot:
         saved = report.load(options.results)
         if options.docs:
-            segments = segments_tables(report.load(SEGMENTS_RESULTS))
-            small = report.load(SMALL_BUDGET_RESULTS)
-            budgets = {
-                "small budget": read_with_table(small),
-                "small budget, seeds": segments_tables(small)["segments, seeds"],
-                "read with": read_with_table(report.load(BUDGETS_RESULTS)),
-            }
-            report.write_tables(PAGE, tables(saved) | segments | budgets)
+            report.write_tables(
+                PAGE,
+                {
+                    "length": length_table(saved),
+                    "segments": segments_table(report.load(SEGMENTS_RESULTS)),
+                    "small budget": read_with_table(report.load(SMALL_BUDGET_RESULTS)),
+                    "read with": read_with_table(report.load(BUDGETS_RESULTS)),
+                },
+            )
         if options.plot:
             plot(saved)
     elif options.prepare:
@@ -234,9 +233,8 @@ def conduct(options: argparse.Namespace) -> None:
     trainings.close()
     gather(options, names)
     saved = report.load(options.results)
-    found = tables(saved) | segments_tables(saved) | {"read with": read_with_table(saved)}
-    for table in found.values():
-        print(f"\n{table}")
+    for table in (length_table, segments_table, read_with_table):
+        print(f"\n{table(saved)}")
 
 
 class Learner:
@@ -385,42 +383,19 @@ def by_length(
     }
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of right answers by length, and of what was trained."""
-    setting, arms = results["setting"], results["arms"]
-    lengths, asked = setting["lengths"], setting["asked"]
+def length_table(results: dict[str, Any]) -> str:
+    """Return the table of right answers by length."""
     means = means_by_arm(results)
-    of_longest = {
-        arm: f"{compressed_length(ARMS[arm], lengths[-1], asked):,}" for arm in ("VCC", *SWEEP)
-    }
-    trained = [
-        [
-            arm,
-            f"{next(iter(logs.values()))['parameters'] / 1e6:.2f} M",
-            ", ".join(str(log["step"]) for log in logs.values()),
-            ", ".join(f"{log['curve'][-1]['loss']:.2f}" for log in logs.values() if log["curve"]),
-        ]
-        for arm, logs in arms.items()
-        if logs
-    ]
-    by_arm = [[arm, *means[arm]] for arm in MAIN if arm in means]
-    sweep = [[label(arm), seen, *means[arm]] for arm, seen in of_longest.items() if arm in means]
-    return {
-        "length": table_by_length(results, by_arm),
-        "sweep": table_by_length(results, sweep, f"sees of {lengths[-1]:,}"),
-        "seeds": seeds_table(results, MAIN),
-        "training": report.table(["", "parameters", "steps", "last loss"], trained),
-    }
+    return table_by_length(results, [[arm, *means[arm]] for arm in MAIN if arm in means])
 
 
-def segments_tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the same tables of VCC with segments of several sizes."""
-    means, names = means_by_arm(results), segments_names(results)
-    rows = [[name, *means[arm]] for arm, name in names.items() if arm in means]
-    return {
-        "segments": table_by_length(results, rows),
-        "segments, seeds": seeds_table(results, names),
-    }
+def segments_table(results: dict[str, Any]) -> str:
+    """Return the same table of VCC with segments of several sizes."""
+    means = means_by_arm(results)
+    names = segments_names(results)
+    return table_by_length(
+        results, [[name, *means[arm]] for arm, name in names.items() if arm in means]
+    )
 
 
 def read_with_table(results: dict[str, Any]) -> str:
@@ -455,30 +430,10 @@ def means_by_arm(results: dict[str, Any], count: int | None = None) -> dict[str,
     }
 
 
-def seeds_table(results: dict[str, Any], arms: Iterable[str]) -> str:
-    """Return the table of right answers of each training of some arms."""
-    lengths, asked = results["setting"]["lengths"], results["setting"]["asked"]
-    rows = [
-        [f"{arm}, seed {seed}", *(digits(shares(log, n, asked)) for n in lengths)]
-        for arm in arms
-        for seed, log in results["arms"].get(arm, {}).items()
-    ]
-    return table_by_length(results, rows)
-
-
 def table_by_length(results: dict[str, Any], rows: list[list[str | None]], *columns: str) -> str:
     """Return a table of right answers: names, other columns if there are any, and all lengths."""
     lengths = (f"{length:,}" for length in results["setting"]["lengths"])
     return report.table(["right %", *columns, *lengths], rows)
-
-
-def label(arm: str) -> str:
-    """Name an arm of the sweep, to which the main VCC belongs too."""
-    return f"VCC, {ARMS[arm].count} of {ARMS[arm].block}" if arm == "VCC" else arm
-
-
-def digits(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1f}"
 
 
 def plot(results: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Do anchors carry content (HDT, Table 3)? Papers found by their abstracts, with frozen anchors.
 
-    python benchmarks/anchors.py --prepare FOLDER --corpus CORPUS   # tokenize the documents
-    python benchmarks/anchors.py --data FOLDER --minutes 7 --seeds 3
-    python benchmarks/anchors.py --docs            # write saved results into the page
+    python studies/anchors.py --prepare FOLDER --corpus CORPUS   # tokenize the documents
+    python studies/anchors.py --data FOLDER --minutes 7 --seeds 3
+    python studies/anchors.py --docs            # write saved results into the page
 
 A small HDT learns to predict masked words, on Python Enhancement Proposals, technical proposals,
 meetings and manuals, as `training_corpus.py` writes them. Then it goes on, for equal minutes, with
@@ -61,8 +61,8 @@ from small_encoders import (
 )
 from structured_documents import read_records, sections_beside_abstract
 
-RESULTS = report.RESULTS / "anchors.json"
-PAGE = report.ROOT / "docs" / "evidence" / "anchors.md"
+RESULTS = report.STUDIES / "results" / "anchors.json"
+PAGE = report.STUDIES / "anchors.md"
 CORPORA = ("peps", "proposals", "meetings", "manuals")
 VOCABULARY, TOKENIZED = 16384, 2000
 MOST_TOKENS = 8_000_000  # to train on
@@ -550,42 +550,48 @@ def found_measures(done: list[Path], bm25: Path) -> dict[str, Any]:
 
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return a table for each kind of query, and one of differences."""
+    """Return a table of R@1 by each kind of query, and one of differences."""
     if "found" not in results:
         sys.exit("no seed has finished")
-    found = {}
-    for query in QUERIES:
-        rows = [
-            [
-                its["encoder"],
-                its["vector"],
-                *(
-                    f"{mean:.1f} ({low:.1f}–{high:.1f})"
-                    for mean, (low, high) in zip(its["mean"], its["interval"], strict=True)
-                ),
-                ", ".join(f"{seed[0]:.1f}" for seed in its["each seed"]),
-            ]
+    by_query = {
+        query: {
+            (its["encoder"], its["vector"]): its
             for its in results["found"]
             if its["query"] == query
-            and (its["encoder"] != "contrast of tokens" or its["vector"] == "mean of tokens")
-        ]
-        header = ["trained by", "compared by", *MEASURES, "R@1, each seed"]
-        found[query] = report.table(header, rows)
+        }
+        for query in QUERIES
+    }
+    first = by_query[QUERIES[0]]
     rows = [
         [
-            its["query"],
-            ", ".join(its["of"]),
-            ", ".join(its["from"]),
+            encoder,
+            vector,
             *(
-                f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
-                for mean, (low, high) in zip(its["mean"], its["interval"], strict=True)
+                _with_interval(found[encoder, vector], ".1f", "{} ({}–{})")
+                for found in by_query.values()
             ),
+            ", ".join(f"{seed[0]:.1f}" for seed in its["each seed"]),
         ]
-        for its in results["differences"]
-        if its["of"][1] == VECTORS[0]
+        for (encoder, vector), its in first.items()
+        if encoder != "contrast of tokens" or vector == "mean of tokens"
     ]
-    header = ["query", "anchors", "against", *MEASURES]
-    return found | {"differences": report.table(header, rows)}
+    header = ["trained by", "compared by", *(f"R@1 by {query}" for query in QUERIES)]
+    paired: dict[tuple[str, str], list[str]] = {}
+    for its in results["differences"]:
+        if its["of"][1] == VECTORS[0]:
+            pair = ", ".join(its["of"]), ", ".join(its["from"])
+            paired.setdefault(pair, []).append(_with_interval(its, "+.1f", "{} ({} to {})"))
+    return {
+        "found": report.table([*header, f"{QUERIES[0]}, each seed"], rows),
+        "differences": report.table(
+            ["anchors", "against", *header[2:]], [[*pair, *cells] for pair, cells in paired.items()]
+        ),
+    }
+
+
+def _with_interval(its: dict[str, Any], digits: str, text: str) -> str:
+    """Format R@1 and its interval."""
+    return text.format(*(format(value, digits) for value in (its["mean"][0], *its["interval"][0])))
 
 
 if __name__ == "__main__":

@@ -157,16 +157,7 @@ def word_tables(results: dict[str, Any]) -> dict[str, str]:
         [name, *_keys_and_runs(results, name), *(_digits(loss[group], 3) for group in groups)]
         for name, loss in results["loss"].items()
     ]
-    shown = ["all", "up to 128", "beyond 512"]
-    compared = [
-        [f"{pair['a']} − {pair['b']}", *(_interval(pair, group, 1, 3) for group in shown)]
-        for pair in results["differences"]
-    ]
-    return {
-        "words": report.table(["", "keys", "runs", *groups], rows),
-        "words, differences": report.table(["", *shown], compared),
-        "words, hidden": hidden_table(results, results["tokens"], 1, 3),
-    }
+    return {"words": report.table(["", "keys", "runs", *groups], rows)}
 
 
 def fact_tables(results: dict[str, Any]) -> dict[str, str]:
@@ -180,20 +171,18 @@ def fact_tables(results: dict[str, Any]) -> dict[str, str]:
         for name, right in results["right"].items()
     ]
     compared = [
-        [f"{pair['a']} − {pair['b']}", _interval(pair, "all", 100, 1), _each_seed(pair)]
+        [f"{pair['a']} − {pair['b']}", _interval(pair, "all"), _each_seed(pair)]
         for pair in results["differences"]
     ]
     headings = [f"{int(distance):,}" for distance in distances]
     return {
         "facts": report.table(["right %", "keys", "runs", "all", *headings], rows),
         "facts, differences": report.table(["", "right %", "each seed"], compared),
-        "facts, hidden": hidden_table(results, results["questions"], 100, 1),
+        "facts, hidden": hidden_table(results, results["questions"]),
     }
 
 
-def hidden_table(
-    results: dict[str, Any], numbers: dict[str, int], factor: float, digits: int
-) -> str:
+def hidden_table(results: dict[str, Any], numbers: dict[str, int]) -> str:
     """Compare both coverages where the published one hides something, and where it does not."""
     rows = []
     for pair in results["differences"]:
@@ -203,10 +192,8 @@ def hidden_table(
         for what in ("hidden", "shown"):
             group = f"{what} {k}"
             found = pair["difference"][group] or {}
-            values = (_digits(found.get(one), digits, factor) for one in ("b", "a"))
-            rows.append(
-                [k, what, f"{numbers[group]:,}", *values, _interval(pair, group, factor, digits)]
-            )
+            values = (_digits(found.get(one), 1, 100) for one in ("b", "a"))
+            rows.append([k, what, f"{numbers[group]:,}", *values, _interval(pair, group)])
     return report.table(["", "", "number", "paper", "full", "full − paper"], rows)
 
 
@@ -219,11 +206,11 @@ def _digits(value: float | None, digits: int, factor: float = 1) -> str | None:
     return None if value is None else f"{factor * value:.{digits}f}"
 
 
-def _interval(pair: dict[str, Any], group: str, factor: float, digits: int) -> str | None:
+def _interval(pair: dict[str, Any], group: str) -> str | None:
     found = pair["difference"].get(group)
     if found is None:
         return None
-    mean, low, high = (f"{factor * found[key]:+.{digits}f}" for key in ("mean", "low", "high"))
+    mean, low, high = (f"{100 * found[key]:+.1f}" for key in ("mean", "low", "high"))
     return f"{mean} ({low} to {high})".replace("-", "−")
 
 

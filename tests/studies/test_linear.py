@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from foveate.evaluation.linear import predict_class, predict_classes, predict_numbers
+from linear import predict_class, predict_classes, predict_numbers
 from tests.numerics import relative_error
 
 

@@ -1,10 +1,10 @@
 """What Fovea's attention learns: masked words, and facts by distance, against its peers.
 
-    python benchmarks/fovea_quality.py --prepare data.npz.xz      # texts as tokens; needs no GPU
-    python benchmarks/fovea_quality.py --data data.npz.xz --study words --minutes 6
-    python benchmarks/fovea_quality.py --data data.npz.xz --study facts --minutes 4
-    python benchmarks/fovea_quality.py --data data.npz.xz --study words --seeds 1 --arms ...
-    python benchmarks/fovea_quality.py --docs                     # write the tables of the page
+    python studies/fovea_quality.py --prepare data.npz.xz      # texts as tokens; needs no GPU
+    python studies/fovea_quality.py --data data.npz.xz --study words --minutes 6
+    python studies/fovea_quality.py --data data.npz.xz --study facts --minutes 4
+    python studies/fovea_quality.py --data data.npz.xz --study words --seeds 1 --arms ...
+    python studies/fovea_quality.py --docs                     # write the tables of the page
 
 Ten encoders are trained from scratch: Fovea with k = 1, 2, 4 and both coverages; windows in which a
 query sees as many keys, on average, as with Fovea of k = 1 and of k = 2 (full coverage); LongT5's
@@ -49,7 +49,7 @@ from fovea_studies import STUDIES
 from fovea_texts import prepare
 from rounds import Plan, Trainings, train_in_rounds
 
-PAGE = report.ROOT / "docs" / "evidence" / "fovea.md"
+PAGE = report.STUDIES / "fovea.md"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 100  # steps
 SMOKE = {
@@ -98,7 +98,7 @@ def main() -> None:
     )
     parser.add_argument("--examples", type=int, default=64, help="facts: texts per distance")
     parser.add_argument("--state", type=Path, default=TEMPORARY / "fovea_quality")
-    parser.add_argument("--results", type=Path, default=report.RESULTS, help="folder")
+    parser.add_argument("--results", type=Path, default=report.STUDIES / "results", help="folder")
     if "--smoke" in sys.argv:
         parser.set_defaults(**SMOKE)
     options = parser.parse_args()

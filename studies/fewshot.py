@@ -7,8 +7,8 @@ never on the summary of a whole meeting; half of the texts that it summarizes be
 keywords. Then it is fine-tuned on few meetings, with and without keywords. An interrupted run
 continues when the command is repeated.
 
-    python benchmarks/fewshot.py --work /tmp/fewshot
-    python benchmarks/fewshot.py --docs            # write the saved results into the page
+    python studies/fewshot.py --work /tmp/fewshot
+    python studies/fewshot.py --docs            # write the saved results into the page
 """
 
 import argparse
@@ -48,7 +48,7 @@ from foveate.preprocessing.text import plain_text
 from runs import run_in_parallel
 from structured_documents import answers, meetings, papers, without_abstracts
 
-PAGE = report.ROOT / "docs" / "evidence" / "keywords.md"
+PAGE = report.STUDIES / "keywords.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "fewshot"
 SEED = 0
 DOMAINS = ["product", "academic"]
@@ -350,7 +350,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--beams", type=int, default=4)
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "fewshot.json")
+    parser.add_argument("--output", type=Path, default=report.STUDIES / "results" / "fewshot.json")
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:

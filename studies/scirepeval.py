@@ -3,8 +3,16 @@
 An encoder turns each paper into one vector: of its title, its abstract and, if there is one, its
 full text, as in the benchmark on which HDT was evaluated (HDT, 4.2 and A.2.2). Candidates are then
 ranked by their distance to the query, and labels are predicted by linear support vector machines.
+
+    export PYTHONPATH=benchmarks
+    python studies/scirepeval.py tasks/ --model hdt-e-contrastive
+    python studies/scirepeval.py scidocs_cite cite_count --model howey/HDT-E --dtype bfloat16
+    python studies/scirepeval.py tasks/ --model malteos/scincl --flat
+
+scirepeval.md describes the files of a task.
 """
 
+import argparse
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,24 +22,28 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.stats import kendalltau
+from sklearn.metrics import average_precision_score, f1_score, ndcg_score
 from torch import Tensor
 
-from foveate.data.readers import hub
-from foveate.data.readers.scirepeval import (
+import report
+from foveate.data.readers.hub import download_records
+from foveate.data.records import LocatedRecords, read_records
+from foveate.evaluation import label_f1
+from foveate.inference import Encoder
+from linear import predict_class, predict_classes, predict_numbers
+from paper_vectors import FirstTokens, PaperEncoder, WholePapers, check_gives_vectors, encode_papers
+from scirepeval_data import (
+    FULL_TEXT_PAPERS,
     SHARED_PAPERS,
     Label,
     parse_judgements,
     parse_labels,
     parse_papers,
 )
-from foveate.data.records import LocatedRecords, read_records
-from foveate.inference import Encoder
-
-from .linear import predict_class, predict_classes, predict_numbers
-from .metrics import average_precision, import_extra, kendall_tau, label_f1, ndcg
-from .papers import PaperEncoder, WholePapers, encode_papers
 
 Kind = Literal["proximity", "search", "regression", "classification"]
 
@@ -156,12 +168,12 @@ def find_tasks(places: Iterable[str | PathLike[str]]) -> list[TaskSource]:
     return sources
 
 
-def tasks_on_hub(tasks: Iterable[str], papers: str = hub.FULL_TEXT_PAPERS) -> list[TaskSource]:
+def tasks_on_hub(tasks: Iterable[str], papers: str = FULL_TEXT_PAPERS) -> list[TaskSource]:
     """Name tasks on the Hugging Face hub, which are downloaded when they are evaluated.
 
     Args:
         tasks: Names in `TASKS`.
-        papers: The repository of papers: `foveate.data.readers.hub.FULL_TEXT_PAPERS`, or
+        papers: The repository of papers: `FULL_TEXT_PAPERS`, or
             "allenai/scirepeval" for abstracts.
 
     Raises:
@@ -175,12 +187,12 @@ def tasks_on_hub(tasks: Iterable[str], papers: str = hub.FULL_TEXT_PAPERS) -> li
                 f"{', '.join(TASKS)}"
             )
         config = SHARED_PAPERS.get(name, name)
-        labels = partial(hub.download_records, f"{papers}_test", name)
+        labels = partial(download_records, f"{papers}_test", name)
         sources.append(
             TaskSource(
                 name,
                 f"{papers}, {config}",
-                partial(hub.download_records, papers, config, "evaluation"),
+                partial(download_records, papers, config, "evaluation"),
                 partial(labels, "test"),
                 partial(labels, "train") if _has_labels(name) else None,
             )
@@ -212,7 +224,7 @@ def evaluate_scirepeval(
         The scores in the order of `sources`.
 
     Raises:
-        ImportError: scikit-learn, SciPy or, for tasks on the hub, datasets is not installed.
+        ImportError: For tasks on the hub, datasets is not installed.
         OSError: A file does not exist, or a data set could not be downloaded.
         ValueError: A record is not in the expected format, or a task has nothing to score.
 
@@ -254,7 +266,6 @@ def score_rankings(
         as in trec_eval.
 
     Raises:
-        ImportError: scikit-learn is not installed.
         ValueError: No query has a relevant candidate, or the distance is unknown.
     """
     if distance not in ("euclidean", "cosine"):
@@ -263,20 +274,21 @@ def score_rankings(
         (
             _similarity(
                 vectors[query], torch.stack([vectors[name] for name in relevance]), distance
-            ),
-            torch.tensor(list(relevance.values())),
+            ).numpy(),
+            np.array([*relevance.values()]),
         )
         for query, relevance in judgements.items()
         if any(score > 0 for score in relevance.values())
     ]
     if not rankings:
         raise ValueError("no query has a relevant candidate: there is nothing to score")
-    scores, relevance = zip(*rankings, strict=True)
-    share = len(rankings) / len(judgements)
-    return {
-        "MAP": share * average_precision(scores, relevance),
-        "nDCG": share * ndcg(scores, relevance),
-    }
+    precision = sum(average_precision_score(relevant > 0, scores) for scores, relevant in rankings)
+    # A single candidate has only one order, the ideal one.
+    gain = sum(
+        ndcg_score(relevant[None], scores[None]) if len(relevant) > 1 else 1.0
+        for scores, relevant in rankings
+    )
+    return {"MAP": 100 * precision / len(judgements), "nDCG": 100 * gain / len(judgements)}
 
 
 def score_regression(
@@ -293,7 +305,6 @@ def score_regression(
         "Kendall's τ".
 
     Raises:
-        ImportError: scikit-learn or SciPy is not installed.
         ValueError: A label is not a number, there are too few papers to learn from, or all
             predictions or labels are equal.
     """
@@ -305,7 +316,9 @@ def score_regression(
         for part in (train, test)
     )
     predictions = predict_numbers(_stack(vectors, train), y_train, _stack(vectors, test))
-    return {"Kendall's τ": kendall_tau(predictions, y_test)}
+    if min(len(set(values.tolist())) for values in (predictions, y_test)) < 2:
+        raise ValueError("all predictions or all labels are equal: there is no order to compare")
+    return {"Kendall's τ": 100 * float(kendalltau(predictions, y_test).statistic)}
 
 
 def score_classification(
@@ -323,7 +336,6 @@ def score_classification(
         "macro F1", "micro F1" and, if the classes are "0" and "1", "F1 of class 1".
 
     Raises:
-        ImportError: scikit-learn is not installed.
         ValueError: There are too few papers to learn from, all have the same class, or a paper has
             several classes without `multi_label`.
     """
@@ -339,9 +351,8 @@ def score_classification(
     f1 = label_f1(predicted, y_test)
     scores = {f"{average} F1": f1[average] for average in ("macro", "micro")}
     if {*chain.from_iterable((*y_train, *y_test))} == {"0", "1"} and not multi_label:
-        score = import_extra("sklearn.metrics").f1_score
         is_one = ([names == ("1",) for names in labels] for labels in (y_test, predicted))
-        scores["F1 of class 1"] = 100 * float(score(*is_one, zero_division=0))
+        scores["F1 of class 1"] = 100 * float(f1_score(*is_one, zero_division=0))
     return scores
 
 
@@ -478,3 +489,42 @@ def _require_file(folders: Iterable[Path], *names: str) -> Path:
             if candidate.is_file():
                 return candidate
     raise FileNotFoundError(f"there is no {' or '.join(map(str, paths))}, which the task needs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Score the vectors of an encoder.")
+    parser.add_argument("tasks", nargs="+", help="folders of tasks, or names of tasks on the hub")
+    parser.add_argument("--model", help="a folder or a name; the default model without it")
+    parser.add_argument("--distance", choices=["euclidean", "cosine"], default="euclidean")
+    parser.add_argument(
+        "--flat", action="store_true", help="read a paper as one text, and take its first token"
+    )
+    parser.add_argument("--limit", type=int, help="examples to score for each task")
+    parser.add_argument("--device")
+    parser.add_argument("--dtype", help="float32, bfloat16 or float16")
+    parser.add_argument("--output", type=Path, help="save the scores as JSON")
+    options = parser.parse_args()
+    sources = find_tasks(options.tasks)
+    placed = {"device": options.device, "dtype": options.dtype}
+    if options.model is not None:
+        check_gives_vectors(options.model)
+    encoder = (
+        FirstTokens.from_pretrained(options.model, **placed)
+        if options.flat
+        else Encoder.from_pretrained(options.model, **placed)
+    )
+    found = evaluate_scirepeval(encoder, sources, distance=options.distance, limit=options.limit)
+    rows = [
+        [task.task, task.kind, task.num_examples, *next(iter(task.scores.items()))]
+        for task in found
+    ]
+    average = sum(task.main_score for task in found) / len(found)
+    rows.append(["average", "", "", "", average])
+    print(report.table(["task", "kind", "examples", "", "%"], rows))
+    if options.output is not None:
+        scores = {task.task: task.scores for task in found}
+        report.save(options.output, {"average": average, "tasks": scores}, "scikit-learn")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,9 @@
 """Masked language modelling from scratch (HDT, Figure 1b and Table 9): who learns faster?
 
-    python benchmarks/convergence.py --prepare data.npz --corpus corpus   # tokenize the documents
-    python benchmarks/convergence.py --data data.npz --minutes 10 --gpus 0 1 2 3
-    python benchmarks/convergence.py --data data.npz --rates-of a.json b.json --results seeds.json
-    python benchmarks/convergence.py --docs --plot        # write saved results into the page
+    python studies/convergence.py --prepare data.npz --corpus corpus   # tokenize the documents
+    python studies/convergence.py --data data.npz --minutes 10 --gpus 0 1 2 3
+    python studies/convergence.py --data data.npz --rates-of a.json b.json --results seeds.json
+    python studies/convergence.py --docs --plot        # write saved results into the page
 
 The corpus is what `training_corpus.py` writes: papers, Python Enhancement Proposals, technical
 proposals, meetings and manuals; every twentieth document is held out. Documents are cut into pieces
@@ -57,13 +57,13 @@ from document_nodes import VOCABULARY, prepare
 from foveate.models.hdt import HDTConfig
 from small_encoders import mixed_precision
 
-RESULTS = report.RESULTS / "convergence.json"
-SEEDS = report.RESULTS / "convergence-seeds.json"
-LONG = report.RESULTS / "convergence-long.json"
-HAT = report.RESULTS / "convergence-hat.json"
-LONG_SEEDS = report.RESULTS / "convergence-long-seeds.json"
-IMAGE = report.ROOT / "docs" / "images" / "convergence.png"
-PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
+RESULTS = report.STUDIES / "results" / "convergence.json"
+SEEDS = report.STUDIES / "results" / "convergence-seeds.json"
+LONG = report.STUDIES / "results" / "convergence-long.json"
+HAT = report.STUDIES / "results" / "convergence-hat.json"
+LONG_SEEDS = report.STUDIES / "results" / "convergence-long-seeds.json"
+IMAGE = report.STUDIES / "convergence.png"
+PAGE = report.STUDIES / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
 WARM_UP = 500
 UNCOUNTED = 20  # the first steps, in which kernels are compiled
@@ -112,16 +112,14 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.plot or options.docs:
-        long, hat, long_seeds, rates, seeds = (
-            report.load(file)["runs"] for file in (LONG, HAT, LONG_SEEDS, RESULTS, SEEDS)
+        long, hat, long_seeds, seeds = (
+            report.load(file)["runs"] for file in (LONG, HAT, LONG_SEEDS, SEEDS)
         )
         if options.docs:
             tables = {
                 "long": run_table(by_rate(long)),
-                "hat": run_table(by_rate([*long, *hat])),
                 "long seeds": seed_table(by_rate(long_seeds)),
                 "sections": section_table(long_seeds),
-                "rates": run_table(by_rate(rates)),
                 "seeds": run_table(seeds),
             }
             report.write_tables(PAGE, tables)

@@ -1,8 +1,8 @@
 """ListOps (HDT, 4.1, Table 1 and Figure 11): does attending along a tree help to evaluate one?
 
-    python benchmarks/listops.py                      # train all models with three seeds each
-    python benchmarks/listops.py --models dense Longformer HAT --results FILE     # some of them
-    python benchmarks/listops.py --docs --plot        # write saved results into page and picture
+    python studies/listops.py                      # train all models with three seeds each
+    python studies/listops.py --models dense Longformer HAT --results FILE     # some of them
+    python studies/listops.py --docs --plot        # write saved results into page and picture
 
 The models are those of `listops_models.py`: 12 layers, width 128. 85,000 expressions to train on,
 5,000 for the learning curve, 10,000 for the accuracy; batches of 200; AdamW, learning rate 3e-4.
@@ -36,11 +36,11 @@ from foveate.ops.tree_attention import Tree
 from listops_data import Expressions, generate
 from listops_models import MODELS, ListOpsModel, build
 
-RESULTS = report.RESULTS / "listops.json"
-SEQUENCES = report.RESULTS / "listops-sequences.json"
+RESULTS = report.STUDIES / "results" / "listops.json"
+SEQUENCES = report.STUDIES / "results" / "listops-sequences.json"
 """The finished run of the models that read sequences, which had no time left in the first."""
-IMAGE = report.ROOT / "docs" / "images" / "listops.png"
-PAGE = report.ROOT / "docs" / "evidence" / "listops.md"
+IMAGE = report.STUDIES / "listops.png"
+PAGE = report.STUDIES / "listops.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "listops"
 RATE, WARM_UP = 3e-4, 500
 TIMED_STEPS = 60
@@ -67,9 +67,7 @@ def main() -> None:
     if options.plot or options.docs:
         trees, sequences = (report.load(file) for file in (RESULTS, SEQUENCES))
         if options.docs:
-            others = tables(sequences)
-            del others["equal steps"]  # all have finished
-            others = {f"{name}, sequences": table for name, table in others.items()}
+            others = {f"{name}, sequences": table for name, table in tables(sequences).items()}
             report.write_tables(PAGE, tables(trees) | others)
         if options.plot:
             plot(sequences["models"] | finished(trees))
@@ -261,10 +259,9 @@ def gather(options: argparse.Namespace, times: dict[str, dict[str, float]]) -> N
 
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of models that finished with every seed, and of all at equal steps."""
-    found = {"equal steps": at_equal_steps(results)}
+    """Return the tables of models that finished with every seed."""
     if not finished(results):
-        return found
+        return {}
     rows = [
         [
             name,
@@ -277,7 +274,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         for name, logs in finished(results).items()
     ]
     header = ["", "test accuracy %", "each seed", "published %", "ms a step, alone", "parameters"]
-    found["accuracy"] = report.table(header, rows)
+    found = {"accuracy": report.table(header, rows)}
     bins = next(iter(finished(results).values()))[0]["by length"]
     rows = [
         [
@@ -298,22 +295,6 @@ def finished(results: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
         for name, logs in results["models"].items()
         if sum("accuracy" in log for log in logs) == results["recipe"]["seeds"]
     }
-
-
-def at_equal_steps(results: dict[str, Any]) -> str:
-    """Compare all models after the epochs that every run has finished, on held-out expressions."""
-    curves = {name: [log["curve"] for log in logs] for name, logs in results["models"].items()}
-    epochs = min(len(curve) for its in curves.values() for curve in its)
-    rows = [
-        [
-            name,
-            report.mean_and_deviation([curve[epochs - 1]["accuracy"] for curve in its]),
-            ", ".join(f"{curve[epochs - 1]['accuracy']:.1f}" for curve in its),
-        ]
-        for name, its in curves.items()
-    ]
-    header = ["", f"held-out accuracy % after epoch {epochs}", "each seed"]
-    return report.table(header, rows)
 
 
 def rate(log: dict[str, Any], i: int) -> float:

@@ -6,8 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.data.readers.scirepeval import Label
-from foveate.evaluation.scirepeval import (
+from scirepeval import (
     TASKS,
     evaluate_scirepeval,
     find_tasks,
@@ -16,7 +15,8 @@ from foveate.evaluation.scirepeval import (
     score_regression,
     tasks_on_hub,
 )
-from tests.evaluation.papers import paper, write_labels, write_lines, write_tasks
+from scirepeval_data import Label
+from tests.studies.papers import paper, write_labels, write_lines, write_tasks
 
 
 class Subjects:

@@ -2,14 +2,14 @@ import pytest
 import torch
 
 from foveate import Document, Encoder
-from foveate.data.readers.scirepeval import parse_papers
-from foveate.evaluation.papers import FirstTokens, WholePapers, encode_papers
 from foveate.inference.encoder import Pooling
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.vcc import VccBertConfig
 from foveate.preprocessing import HDTProcessor
-from tests.evaluation.papers import paper
+from paper_vectors import FirstTokens, WholePapers, encode_papers
+from scirepeval_data import parse_papers
 from tests.numerics import relative_error
+from tests.studies.papers import paper
 from tests.t5 import save_t5
 from tests.tree_bert import save_bert
 
@@ -29,7 +29,7 @@ def bert(tmp_path_factory, tokenizer):
 
 
 def test_papers_and_queries_are_encoded_by_themselves(papers, encoder, monkeypatch):
-    monkeypatch.setattr("foveate.evaluation.papers._PAPERS_AT_ONCE", 2)
+    monkeypatch.setattr("paper_vectors._PAPERS_AT_ONCE", 2)
     vectors = encode_papers(WholePapers(encoder), papers.items(), queries={"3"})
     assert set(vectors) == set(papers)
     for name in "124":

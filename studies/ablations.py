@@ -1,9 +1,9 @@
 """Which parts of TreeBert's training matter: the same training, with one part changed each time.
 
     python benchmarks/training_corpus.py              # writes the corpus
-    python benchmarks/ablations.py                    # trains and measures every variant, on a GPU
-    python benchmarks/ablations.py --only full "no exchange between anchors"
-    python benchmarks/ablations.py --docs             # write the saved results into the page
+    python studies/ablations.py                    # trains and measures every variant, on a GPU
+    python studies/ablations.py --only full "no exchange between anchors"
+    python studies/ablations.py --docs             # write the saved results into the page
 
 All variants start from the recipe tree-bert and are shorter than the shipped model's training: 450
 steps of 262,144 tokens, on the corpus without the manuals and with each meeting once with its
@@ -50,7 +50,8 @@ from retrieval_systems import (
 )
 from structured_documents import papers
 
-PAGE = report.ROOT / "docs" / "numbers" / "tree-bert.md"
+PAGE = report.STUDIES / "context.md"
+RESULTS = report.STUDIES / "results" / "ablations.json"
 PAIRS = 4000  # of sentences, whose cosines are compared with MiniLM's
 SECTION_WEIGHT = 0.3
 
@@ -119,7 +120,7 @@ def main() -> None:
     )
     parser.add_argument("--device", help="where to measure, by default a GPU if there is one")
     parser.add_argument("--limit", type=int, help="documents of each set, by default all")
-    parser.add_argument("--results", type=Path, default=report.RESULTS / "ablations.json")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
@@ -276,22 +277,22 @@ def tables(path: Path) -> dict[str, str]:
     found = {}
     for kind, group in (("ablations", short), ("longer runs", longer)):
         if group:
-            columns = [("sentence", "nDCG@10"), ("sentence + section", "nDCG@10")]
-            found[kind] = within_table(group, columns)
-    if short:
-        found["hits"] = within_table(short, [("sentence", "hit@1"), ("sentence", "hit@5")])
+            found[kind] = within_table(group)
     if any("documents" in run for run in short.values()):
         found["documents"] = documents_table(short)
     return found
 
 
-def within_table(runs: dict[str, Any], measures: Sequence[tuple[str, str]]) -> str:
-    """Format measures, each of a system, with the sets as columns."""
+def within_table(runs: dict[str, Any]) -> str:
+    """Format nDCG@10 by the sentence, and by the sentence and its section, of each set."""
     sets = next(iter(runs.values()))["within"]
     rows = []
     for name, run in runs.items():
         cells = [
-            " / ".join(f"{its['systems'][system][measure]:.1f}" for system, measure in measures)
+            " / ".join(
+                f"{its['systems'][system]['nDCG@10']:.1f}"
+                for system in ("sentence", "sentence + section")
+            )
             for its in run["within"].values()
         ]
         rows.append([name, *cells, f"{run['Spearman']:.2f}"])

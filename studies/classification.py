@@ -1,9 +1,9 @@
 """Is a document in its true order? HDT against HAT, Longformer, dense attention and TF-IDF.
 
-    python benchmarks/classification.py --prepare FOLDER --corpus CORPUS   # tokenize the documents
-    python benchmarks/classification.py --data FOLDER
-    python benchmarks/classification.py --docs         # write saved results into the page
-    python benchmarks/classification.py --smoke        # under two minutes on two cores
+    python studies/classification.py --prepare FOLDER --corpus CORPUS   # tokenize the documents
+    python studies/classification.py --data FOLDER
+    python studies/classification.py --docs         # write saved results into the page
+    python studies/classification.py --smoke        # under two minutes on two cores
 
 Papers, Python Enhancement Proposals and technical proposals, as `training_corpus.py` writes them,
 are read without headings, which number the sections. Of each document, those first sections are
@@ -91,10 +91,10 @@ from small_encoders import (
     longformer,
 )
 
-RESULTS = report.RESULTS / "classification.json"
-PSEUDO_RESULTS = report.RESULTS / "classification-pseudo.json"
+RESULTS = report.STUDIES / "results" / "classification.json"
+PSEUDO_RESULTS = report.STUDIES / "results" / "classification-pseudo.json"
 """An earlier run, which has the models that read pseudo-sections."""
-PAGE = report.ROOT / "docs" / "evidence" / "classification.md"
+PAGE = report.STUDIES / "classification.md"
 SHORT = 512
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 PENALTIES = (1.0, 10.0, 100.0)  # their inverses, as scikit-learn counts
