@@ -55,7 +55,6 @@ OURS, BASELINE = "foveate phrases", "YAKE"
 
 PAGE = report.ROOT / "docs" / "numbers" / "keyphrases.md"
 MEASURES = ("exact F1@5", "exact F1@10", "partial F1@5", "partial F1@10")
-OTHERS = ("tuned", "all")
 LABELS = {
     "foveate tfidf (words)": "`tfidf` (words)",
     "foveate embedding": "`embedding`",
@@ -334,14 +333,6 @@ def tables(methods: dict[str, Any]) -> dict[str, str]:
             for scores in [methods[method][name]["unseen"]]
         ]
         found[f"{name}, unseen"] = report.table(["", *MEASURES], rows)
-        rows = [
-            [label]
-            + [" / ".join(f"{of_half[half][one][0]:.1f}" for one in MEASURES) for half in OTHERS]
-            for method, label in LABELS.items()
-            for of_half in [methods[method][name]]
-            if all(half in of_half for half in OTHERS)
-        ]
-        found[f"{name}, others"] = report.table(["", "tuned half", "all"], rows)
     seconds = [
         [label, f"{methods[method]['processor seconds a document']:.2f}"]
         for method, label in LABELS.items()

@@ -372,18 +372,19 @@ def tables(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     if within := sets["within"]:
         measures = [*MEASURES["within"]]
+        within = {name: its for name, its in within.items() if "without" not in name}
         titled = {name: its for name, its in within.items() if "meetings" not in name}
         found["within"] = overview(within, "all", measures)
         found["specific headings"] = overview(titled, "specific", measures)
-        found["fifths"] = fifths_table(within)
-        for own in OWN:
-            found[f"{own}, less"] = differences_table(within, own, ["hit@1", "nDCG@10"])
+        found["less"] = differences_table(within, OWN[-1], ["hit@1", "nDCG@10"])
     if sets["documents"]:
-        for kind in ("sentence", "whole"):
-            end = f", by {kind}"
-            of_kind = {name: its for name, its in sets["documents"].items() if name.endswith(end)}
-            columns = {name.removesuffix(end): its for name, its in of_kind.items()}
-            found[f"documents by {kind}"] = overview(columns, "all", ["R@1", "MRR"])
+        end = ", by sentence"
+        columns = {
+            name.removesuffix(end): its
+            for name, its in sets["documents"].items()
+            if name.endswith(end)
+        }
+        found["documents"] = overview(columns, "all", ["R@1", "MRR"])
     for its in sets["longembed"].values():
         found["longembed"] = table_of({name: one["all"] for name, one in its["systems"].items()})
     return found
@@ -428,19 +429,6 @@ def differences_table(sets: dict[str, Any], own: str, measures: Sequence[str]) -
         for peer in next(iter(sets.values()))["differences"][own]
     ]
     return report.table(["less", *sets], rows)
-
-
-def fifths_table(sets: dict[str, Any]) -> str:
-    """Format the mean over sets of nDCG@10 by where the answer begins."""
-    rows = []
-    for system in next(iter(sets.values()))["systems"]:
-        fifths = zip(*(its["systems"][system]["by fifth"] for its in sets.values()), strict=True)
-        means = [np.mean([one["nDCG@10"] for one in fifth if one]) for fifth in fifths]
-        rows.append([system, *(f"{mean:.1f}" for mean in means)])
-    queries = np.sum([its["queries by fifth"] for its in sets.values()], 0)
-    names = ("first fifth", "second", "third", "fourth", "last")
-    header = [f"{name}: {number}" for name, number in zip(names, queries, strict=True)]
-    return report.table(["", *header], rows)
 
 
 if __name__ == "__main__":

@@ -450,7 +450,9 @@ def plot(results: dict[str, Any]) -> None:
             if not (found := by_length(results, arm)):
                 continue
             lengths, color = [*found], f"C{number}"
-            name = arm if axes is main_axes else label(arm)
+            name = arm
+            if axes is not main_axes and arm == "VCC":
+                name = f"VCC, {ARMS[arm].count} of {ARMS[arm].block}"
             means = [mean(values) for values in found.values()]
             axes.plot(lengths, means, marker="o", markersize=4, color=color, label=name)
             low, high = ([edge(values) for values in found.values()] for edge in (min, max))
