@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 READY := .venv/.ready
 
-.PHONY: demo test lint format docs
+.PHONY: demo test nightly lint format docs
 
 # The pip that comes with Python takes a minute longer to resolve the packages.
 $(READY): pyproject.toml constraints.txt
@@ -20,6 +20,9 @@ demo: $(READY)
 
 test: lint
 	$(BIN)/pytest --quiet --numprocesses auto --dist worksteal
+
+nightly:
+	PYTHON=$(PYTHON) .ci/nightly
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -49,6 +49,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+import arguments
 import report
 from encoding import PROPOSAL, anchors_with_text, count_tokens, spread
 from foveate import Document, Encoder
@@ -88,16 +89,12 @@ Encode = Callable[[list[str]], Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
+    parser = arguments.parser(__doc__, "data", "minilm", "docs", output=report.RESULTS)
     parser.add_argument("--systems", nargs="+", help="such as foveate and OpenVINO; all if none")
     parser.add_argument("--dtypes", nargs="+", choices=LEVELS, default=list(LEVELS))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
     parser.add_argument("--result", default=RESULT, help="name of the file of results")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

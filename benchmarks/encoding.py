@@ -42,6 +42,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import arguments
 import report
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
@@ -79,16 +80,12 @@ WARM_UP = "Cod swim. They eat krill.\n\nEels are long."
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
+    parser = arguments.parser(__doc__, "data", "minilm", "docs", output=report.RESULTS)
     parser.add_argument("--device", choices=LENGTHS, default="cpu")
     parser.add_argument(
         "--texts", nargs="+", help="such as PEP, papers, book and 4096; all if none"
     )
     parser.add_argument("--seconds", type=float, default=40, help="limit of repeating a text")
-    parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:

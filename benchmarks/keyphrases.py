@@ -26,7 +26,6 @@ has a process of its own; times are of the processor, not of the clock.
     python benchmarks/keyphrases.py --docs    # write the saved tables into the page
 """
 
-import argparse
 import random
 import re
 import time
@@ -42,6 +41,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import arguments
 import report
 from foveate import Document
 
@@ -342,12 +342,14 @@ def tables(methods: dict[str, Any]) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=report.DATA / "keyphrases")
-    parser.add_argument("--minilm", help="checkpoint of all-MiniLM-L6-v2; without, no encoders")
-    parser.add_argument("--limit", type=int, help="read only the first documents of each set")
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "keyphrases.json")
-    parser.add_argument("--docs", action="store_true", help="write the saved tables into the page")
+    parser = arguments.parser(
+        __doc__,
+        "minilm",
+        "limit",
+        "docs",
+        data=report.DATA / "keyphrases",
+        output=report.RESULTS / "keyphrases.json",
+    )
     args = parser.parse_args()
     if args.docs:
         report.write_tables(PAGE, tables(report.load(args.output)["methods"]))

@@ -15,7 +15,6 @@ in words, of which LongEmbed counts three for four tokens. The place is a random
 LongEmbed: Zhu et al., 2024, https://github.com/dwzhu-pku/LongEmbed.
 """
 
-import argparse
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import arguments
 import report
 from foveate import Document
 from retrieval import FIFTHS, PAGE
@@ -173,15 +173,17 @@ class Task(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--model", help="name or path of an encoder to compare with the peers")
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="in tokens")
-    parser.add_argument("--device", help="by default a GPU if there is one")
-    parser.add_argument("--dtype", help="of linear layers, by default that of the checkpoint")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
+    parser = arguments.parser(
+        __doc__,
+        "data",
+        "model",
+        "minilm",
+        "device",
+        "dtype",
+        "docs",
+        lengths=LENGTHS,
+        output=RESULTS,
+    )
     options = parser.parse_args()
     if options.docs:
         report.write_tables(PAGE, {"long context": table(report.load(options.output)["tasks"])})

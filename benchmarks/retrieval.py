@@ -29,7 +29,6 @@ documents. The encoder, alone and as `search` uses it, is compared with every ot
 same queries: the mean of the differences and its interval are saved.
 """
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -43,6 +42,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+import arguments
 import report
 from foveate import Document
 from foveate.data import Example, read_benchmark
@@ -70,16 +70,18 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--model", help="name or path of an encoder to compare with the peers")
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
+    parser = arguments.parser(
+        __doc__,
+        "data",
+        "model",
+        "minilm",
+        "device",
+        "dtype",
+        "limit",
+        "docs",
+        output=report.RESULTS,
+    )
     parser.add_argument("--only", choices=TASKS, nargs="+", default=TASKS)
-    parser.add_argument("--device", help="by default a GPU if there is one")
-    parser.add_argument("--dtype", help="of linear layers, by default that of the checkpoint")
-    parser.add_argument("--limit", type=int, help="documents of each set, by default all")
-    parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
         report.write_tables(PAGE, tables(options.output))

@@ -16,7 +16,6 @@ sentence of their summary. The last measure is the rank correlation of cosines b
 themselves with those of MiniLM. The variant "MiniLM" is not trained.
 """
 
-import argparse
 import random
 import tempfile
 import time
@@ -32,6 +31,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig
 
+import arguments
 import report
 from foveate import Document, Encoder
 from foveate.preprocessing import TreeBertProcessor
@@ -109,10 +109,8 @@ SHAPE = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser = arguments.parser(__doc__, "data", "minilm")
     parser.add_argument("--corpus", type=Path, default=report.ROOT / "build" / "corpus")
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     names = (UNTRAINED, *VARIANTS, *LONGER)
     parser.add_argument("--only", choices=names, nargs="+", default=names)
     parser.add_argument(

@@ -35,6 +35,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
+import arguments
 import report
 from egad_protocol import Method, Protocol, few_shot, plan, table
 from finetune import Tuning
@@ -320,8 +321,9 @@ def compared(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser = arguments.parser(
+        __doc__, "data", "docs", output=report.STUDIES / "results" / "fewshot.json"
+    )
     parser.add_argument(
         "--work", type=Path, default=STATE, help="folder for the model and the runs"
     )
@@ -350,8 +352,6 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--beams", type=int, default=4)
-    parser.add_argument("--output", type=Path, default=report.STUDIES / "results" / "fewshot.json")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
         report.write_tables(PAGE, tables(report.load(options.output)))

@@ -12,7 +12,6 @@ ranked by their distance to the query, and labels are predicted by linear suppor
 scirepeval.md describes the files of a task.
 """
 
-import argparse
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from scipy.stats import kendalltau
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score
 from torch import Tensor
 
+import arguments
 import report
 from foveate.data.readers.hub import download_records
 from foveate.data.records import LocatedRecords, read_records
@@ -492,17 +492,12 @@ def _require_file(folders: Iterable[Path], *names: str) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Score the vectors of an encoder.")
+    parser = arguments.parser(__doc__, "model", "limit", "device", "dtype", "output")
     parser.add_argument("tasks", nargs="+", help="folders of tasks, or names of tasks on the hub")
-    parser.add_argument("--model", help="a folder or a name; the default model without it")
     parser.add_argument("--distance", choices=["euclidean", "cosine"], default="euclidean")
     parser.add_argument(
         "--flat", action="store_true", help="read a paper as one text, and take its first token"
     )
-    parser.add_argument("--limit", type=int, help="examples to score for each task")
-    parser.add_argument("--device")
-    parser.add_argument("--dtype", help="float32, bfloat16 or float16")
-    parser.add_argument("--output", type=Path, help="save the scores as JSON")
     options = parser.parse_args()
     sources = find_tasks(options.tasks)
     placed = {"device": options.device, "dtype": options.dtype}
