@@ -2,7 +2,7 @@
 
     foveate index docs/howto --library docs.library
     foveate serve --library docs.library &
-    python benchmarks/screenshots.py --output docs/images
+    python docs/images/screenshots.py --output docs/images
 
 Shows `examples/pep-0703.pdf` on the page of a running service. The files are WebP.
 """
@@ -16,9 +16,8 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-import report
 
-PDF = report.ROOT / "examples" / "pep-0703.pdf"
+PDF = Path(__file__).parents[2] / "examples" / "pep-0703.pdf"
 QUESTION = "what happens to extensions that are not thread safe?"
 QUALITY = 70  # of WebP, up to 100
 
