@@ -16,7 +16,6 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-
 PDF = Path(__file__).parents[2] / "examples" / "pep-0703.pdf"
 QUESTION = "what happens to extensions that are not thread safe?"
 QUALITY = 70  # of WebP, up to 100
@@ -64,6 +63,7 @@ def take(page: Any, address: str, output: Path) -> None:
 
 
 def main() -> None:
+    """Take all pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", default="http://127.0.0.1:8321/", help="of the service")
     parser.add_argument("--output", type=Path, default=Path("docs/images"), help="folder")
