@@ -513,101 +513,35 @@ def _shorter(row: Row, one: Measurement) -> bool:
 # Tables
 
 
-def tables(rows: list[Row], prefix: str = "") -> dict[str, str]:
-    """Return Markdown tables by name: the best form of each, all forms, and what failed.
+def table(rows: list[Row]) -> str:
+    """Format the eager and the best time of each encoder, and the memory of a training step.
 
     A row whose "graph" is False ran without one although its form is called captured.
     """
-    found = {"best": _best(rows)}
-    for part in PARTS:
-        found[part] = _all_forms([row for row in rows if row["part"] == part])
-    found["failed"] = _failures(rows)
-    return {f"{prefix}{name}": table for name, table in found.items()}
-
-
-def _sizes(rows: list[Row]) -> list[tuple[int, int]]:
-    return list(dict.fromkeys((row["tokens"], row["batch"]) for row in rows))
-
-
-def _size_cells(size: tuple[int, int], batches: bool) -> list[str]:
-    return [f"{size[0]:,}", *([str(size[1])] if batches else [])]
-
-
-def _best(rows: list[Row]) -> str:
-    """The fastest form of each encoder, and how many times the fastest of ours it takes."""
     batches = len({row["batch"] for row in rows}) > 1
     header = ["tokens", *(["batch"] if batches else []), "encoder"]
     for part in PARTS:
-        header += [f"{part} ms", "form", "× ours"]
+        header += [f"{part}, eager ms", "best ms", "form"]
     lines = []
-    for size in _sizes(rows):
-        best: dict[tuple[str, str], Row] = {}
-        ours: dict[tuple[str, str], float] = {}
-        for row in rows:
-            if (row["tokens"], row["batch"]) == size and row["ms"]:
-                one, group = (row["encoder"], row["part"]), (row["group"], row["part"])
-                best[one] = min(best.get(one, row), row, key=lambda r: r["ms"])
-                if row["ours"]:
-                    ours[group] = min(ours.get(group, row["ms"]), row["ms"])
-        for name in dict.fromkeys(name for name, _ in best):
-            line = [*_size_cells(size, batches), name]
-            for part in PARTS:
-                if (row := best.get((name, part))) is None:
-                    line += [None, "", ""]
-                else:
-                    fastest = ours.get((row["group"], part))
-                    line += [row["ms"], _form(row), row["ms"] / fastest if fastest else ""]
-            lines.append(line)
-    return report.table(header, lines)
-
-
-def _all_forms(rows: list[Row]) -> str:
-    """Milliseconds of every form, and the memory of the eager and the compiled one."""
-    batches = len({row["batch"] for row in rows}) > 1
-    forms = [form for form in FORMS if any(row["form"] == form for row in rows)]
-    with_memory = [form for form in (EAGER, COMPILED) if form in forms]
-    header = ["tokens", *(["batch"] if batches else []), "encoder"]
-    header += [f"{form}, ms" for form in forms] + [f"{form}, GiB" for form in with_memory]
-    lines = []
-    for size in _sizes(rows):
+    for size in dict.fromkeys((row["tokens"], row["batch"]) for row in rows):
         at_size = [row for row in rows if (row["tokens"], row["batch"]) == size]
-        for name in dict.fromkeys(row["encoder"] for row in at_size):
-            mine = {row["form"]: row for row in at_size if row["encoder"] == name}
-            if not any(row["ms"] for row in mine.values()):
-                continue
-            line = [*_size_cells(size, batches), name]
-            line += [_time(mine[form]) if form in mine else None for form in forms]
-            line += [mine[form]["GiB"] if form in mine else None for form in with_memory]
-            lines.append(line)
-    return report.table(header, lines)
+        for name in dict.fromkeys(row["encoder"] for row in at_size if row["ms"]):
+            line = [f"{size[0]:,}", *([str(size[1])] if batches else []), name]
+            for part in PARTS:
+                mine = [
+                    row
+                    for row in at_size
+                    if (row["encoder"], row["part"]) == (name, part) and row["ms"]
+                ]
+                eager = next((row for row in mine if row["form"] == EAGER), None)
+                best = min(mine, key=lambda row: row["ms"], default=None)
+                line += [eager and eager["ms"], best and best["ms"], best and _form(best)]
+            lines.append([*line, eager and eager["GiB"]])
+    return report.table([*header, "eager GiB"], lines)
 
 
 def _form(row: Row) -> str:
-    return f"{row['form']}{_remark(row)}"
-
-
-def _time(row: Row) -> float | str | None:
-    return f"{row['ms']:.3g}{remark}" if (remark := _remark(row)) else row["ms"]
-
-
-def _remark(row: Row) -> str:
-    """Say so if a row is called captured but ran without a graph."""
-    return "" if row.get("graph", True) else ", no graph"
-
-
-def _failures(rows: list[Row]) -> str:
-    """What was not measured, and why, where it was first met."""
-    lines: dict[tuple[str, ...], list[str]] = {}
-    for row in rows:
-        if row["failed"] and ", as at " not in row["failed"]:
-            key = row["encoder"], f"{row['tokens']:,}", row["part"], row["failed"]
-            lines.setdefault(key, []).append(row["form"])
-    body = [
-        [name, tokens, part, "; ".join(forms) if len(forms) < len(FORMS) else "all", f"{reason}"]
-        for (name, tokens, part, reason), forms in lines.items()
-    ]
-    body = [[cell.replace("|", "\\|") for cell in line] for line in body]
-    return report.table(["encoder", "from tokens", "part", "form", "why"], body)
+    return row["form"] if row.get("graph", True) else f"{row['form']}, no graph"
 
 
 # Scripts
@@ -655,8 +589,7 @@ def run(
             report.save(target, results, *packages, missing=[*missing, *also_missing])
     finally:
         worker.stop()
-    for table in tables(results["rows"]).values():
-        print(table, end="\n\n")
+    print(table(results["rows"]), end="\n\n")
     if missing:
         print(f"{len(missing)} measurements are missing: time was over")
     return results, missing

@@ -65,7 +65,7 @@ def main() -> None:
     if options.generation:
         print(report.table(["", "encoder tokens", "beams", "ms per token"], generation()))
     elif options.docs:
-        report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
+        report.write_tables(PAGE, {"forms": forms.table(report.load(target)["rows"])})
     elif options.device == "cpu":
         run_on_cpu(ENCODERS, options, options.output or report.RESULTS / "fovea-cpu.json")
     else:

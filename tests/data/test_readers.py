@@ -9,13 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foveate.data import BENCHMARKS, Example, read_benchmark
-from foveate.data.readers.hub import (
-    HUB_BENCHMARKS,
-    read_from_hub,
-    read_labelled_papers_from_hub,
-    read_rankings_from_hub,
-)
-from foveate.data.readers.scirepeval import parse_papers, read_labelled_papers, read_rankings
+from foveate.data.readers.hub import HUB_BENCHMARKS, read_from_hub
 from foveate.preprocessing.text import plain_text
 from tests.paths import shared
 
@@ -542,71 +536,6 @@ def test_mimic(tmp_path):
     assert (example.id, example.labels) == ("100", ("038.9", "518.81"))
 
 
-def scientific(identity, title, abstract, **more):
-    return {"doc_id": identity, "title": title, "abstract": abstract, **more}
-
-
-def test_scirepeval_rankings(tmp_path):
-    full = [{"title": "Introduction", "sentences": ["Cod swim.", "They eat."]}]
-    cod = scientific("1", "Cod", "Of cod.", full_text=full)
-    record = {
-        "query": cod,
-        "candidates": [scientific("2", "Eel", None), scientific("3", "Cow", "Moo.")],
-    }
-    search = {"query": "what swims", "doc_id": "q", "candidates": [cod]}
-    papers = written(tmp_path / "meta.jsonl", record, search)
-    judgements = written(
-        tmp_path / "test_qrel.jsonl",
-        {"query_id": "1", "cand_id": "2", "score": 1},
-        {"query_id": "1", "cand_id": "3", "score": 0},
-        {"query_id": "q", "cand_id": "1", "score": 2},
-    )
-    first, second = read_rankings(papers, judgements)
-    assert (first.id, first.relevance) == ("1", (1.0, 0.0))
-    assert [section.title for section in first.query.sections] == ["Abstract", "Introduction"]
-    assert [candidate.title for candidate in first.candidates] == ["Eel", "Cow"]
-    assert plain_text(second.query) == "what swims"
-    written(judgements, {"query_id": "1", "cand_id": "9", "score": 1})
-    with pytest.raises(ValueError, match="the paper 9 is judged, but is not among the papers"):
-        list(read_rankings(papers, judgements))
-
-
-def test_scirepeval_papers_are_parsed_once_and_only_if_wanted():
-    cod, eel = scientific("1", "Cod", "Of cod."), scientific("2", "Eel", "Of eels.")
-    empty = scientific("3", None, None)
-    records = [
-        ("line 1", {"query": "what swims", "doc_id": "q", "candidates": [empty, cod, eel]}),
-        ("line 2", {"query": eel, "candidates": [cod, empty]}),
-    ]
-    with pytest.warns(UserWarning, match="line 1 is skipped") as warned:
-        found = dict(parse_papers(records))
-    assert len(warned) == 1
-    assert list(found) == ["q", "1", "2"]
-    assert [name for name, _ in parse_papers(records, only={"2", "q"})] == ["q", "2"]
-    with pytest.raises(ValueError, match=r"line 3 is not a record .*'doc_id' is missing"):
-        list(parse_papers([("line 3", {"query": cod, "candidates": [{"title": "Eel"}]})]))
-
-
-def test_scirepeval_labels(tmp_path):
-    papers = written(tmp_path / "meta.jsonl", scientific(1, "Cod", "Of cod."))
-    (tmp_path / "test.csv").write_text("paper_id,label\n1,2.5\n1,Biology\n")
-    number, name = read_labelled_papers(papers, tmp_path / "test.csv")
-    assert (number.target, name.target, name.labels) == (2.5, None, ("Biology",))
-    (tmp_path / "test.csv").write_text("paper_id,label\n1,nan\n1\n")
-    found = read_labelled_papers(papers, tmp_path / "test.csv")
-    assert next(found).target is None
-    with pytest.raises(ValueError, match=r"record 2 is not a record .*'label' is missing"):
-        next(found)
-    [several] = read_labelled_papers(
-        papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": ["a", "b"]})
-    )
-    assert several.labels == ("a", "b")
-    [of_three] = read_labelled_papers(
-        papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": [1, 0, 1]})
-    )
-    assert of_three.labels == ("0", "2")
-
-
 def test_a_record_of_another_form_is_named(tmp_path):
     file = written(tmp_path / "dev.jsonl", {"id": "1"})
     with pytest.raises(
@@ -697,27 +626,6 @@ def test_classes_on_the_hub_are_named(monkeypatch):
     monkeypatch.setattr("datasets.load_dataset", lambda *arguments, **options: stored)
     found = [example.labels for example in read_from_hub("ecthr_a", "test")]
     assert found == [("8", "P1-1"), (), ("3",)]
-
-
-def test_scirepeval_on_the_hub(monkeypatch):
-    papers = [scientific("1", "Cod", "Of cod."), scientific("2", "Eel", "Of eels.")]
-    stored = {
-        ("howey/super_scirep", "scidocs_view_cite_read", "evaluation"): papers,
-        ("howey/super_scirep_test", "scidocs_cite", "test"): [
-            {"query_id": "1", "cand_id": "2", "score": 1}
-        ],
-        ("allenai/scirepeval", "peer_review_score_hIndex", "evaluation"): papers,
-        ("allenai/scirepeval_test", "hIndex", "test"): [{"paper_id": "2", "label": 7.0}],
-    }
-
-    def load_dataset(name, config, split, revision):
-        return datasets.Dataset.from_list(stored[name, config, split])
-
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    [ranking] = read_rankings_from_hub("scidocs_cite")
-    assert (ranking.query.title, ranking.candidates[0].title) == ("Cod", "Eel")
-    [example] = read_labelled_papers_from_hub("hIndex", "allenai/scirepeval")
-    assert (example.document.title, example.target) == ("Eel", 7.0)
 
 
 def test_a_name_that_is_not_on_the_hub():

@@ -173,9 +173,8 @@ def _check_has_head(model: str | PathLike[str], config: Any, objective: Objectiv
     is_bare = bool(classes) and not any("For" in name for name in classes)
     if is_bare and not config.is_encoder_decoder and objective.auto_class is not AutoModel:
         raise ValueError(
-            f"{model} is an encoder without a head ({', '.join(classes)}), which gives vectors and "
-            "makes no predictions: evaluate them with `foveate evaluate scirepeval`, or fine-tune "
-            "it with this recipe first"
+            f"{model} is an encoder without a head ({', '.join(classes)}), which makes no "
+            "predictions: fine-tune it with this recipe first"
         )
 
 

@@ -56,9 +56,6 @@ BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
 def read_benchmark(benchmark: str, path: str | PathLike[str]) -> Iterator[Example]:
     """Read the examples of a benchmark's file.
 
-    SciRepEval, whose tasks consist of two files each, has its own functions in
-    `foveate.data.readers.scirepeval`.
-
     Args:
         benchmark: A name in `BENCHMARKS`.
         path: The file as published, or a folder of such files, which may be gzipped. The readers
