@@ -26,9 +26,9 @@ from torch import Tensor, nn
 
 import report
 from foveate import Encoder, read_documents
-from foveate.models.accelerate import use_float8
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.projections import lay_out_weights
+from foveate.models.speed_ups import use_float8
 from foveate.ops.float8 import quantize_rows
 from foveate.ops.tree_attention import Tree
 from timing import graph_milliseconds, matmul_rate, milliseconds
