@@ -24,7 +24,7 @@ from transformers.modeling_outputs import (
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.masked_lm import masked_lm_output
-from foveate.models.padding import PackedForest
+from foveate.models.packing import PackedForest
 from foveate.models.projections import (
     drop,
     feed_forward,

@@ -12,7 +12,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.models.t5.modeling_t5 import T5Attention, eager_attention_forward
 
 from foveate.models.decoding import decode_attention, prefill_attention
-from foveate.models.padding import PaddingMask, padding_mask
+from foveate.models.masks import PaddingMask, padding_mask
 from foveate.models.projections import project, project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
