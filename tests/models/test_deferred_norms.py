@@ -5,8 +5,8 @@ from copy import deepcopy
 import pytest
 import torch
 
-from foveate.models.accelerate import capture
 from foveate.models.hdt import HDTConfig, HDTModel, modeling_hdt
+from foveate.models.speed_ups import capture
 from foveate.ops.linear import products
 from tests.devices import gpu
 from tests.numerics import relative_error

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 from foveate.models import projections
-from foveate.models.accelerate import cuda_graphs, use_float8
-from foveate.models.accelerate.cuda_graphs import capture
 from foveate.models.float8 import Float8Linear, project_float8
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.projections import feed_forward, lay_out_weights, project
+from foveate.models.speed_ups import cuda_graphs, use_float8
+from foveate.models.speed_ups.cuda_graphs import capture
 from tests.devices import DEVICE, gpu
 from tests.numerics import relative_error
 from tests.tree_bert import tree_bert

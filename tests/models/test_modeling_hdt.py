@@ -16,7 +16,6 @@ from transformers import (
 )
 
 from foveate.models import projections
-from foveate.models.accelerate import use_float8
 from foveate.models.hdt import (
     HDTConfig,
     HDTForAnchorClassification,
@@ -26,6 +25,7 @@ from foveate.models.hdt import (
     modeling_hdt,
 )
 from foveate.models.hdt.modeling_hdt import HDTEncoder, HDTFeedForward
+from foveate.models.speed_ups import use_float8
 from foveate.ops.linear import products
 from foveate.ops.tree_attention import Tree
 from tests.numerics import relative_error

@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from foveate.models.padding import PackedForest
+from foveate.models.packing import PackedForest
 from foveate.models.projections import add_and_norm, drop, project, project_heads
 from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled

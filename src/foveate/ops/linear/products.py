@@ -29,7 +29,7 @@ _thread_local = local()
 def for_graphs() -> Iterator[None]:
     """Choose kernels for a CUDA graph, in this thread: for what is captured, and a run before.
 
-    `foveate.models.accelerate.capture` does this by itself. Where graphs are captured by other
+    `foveate.models.speed_ups.capture` does this by itself. Where graphs are captured by other
     means, the function has to run in this context at least once before it is captured in it, since
     kernels may have to be compiled.
     """

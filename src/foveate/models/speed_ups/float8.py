@@ -38,7 +38,7 @@ def use_float8(model: Model) -> Model:
         ValueError: The model has no layer that can be replaced.
 
     Example:
-        >>> from foveate.models.accelerate import use_float8
+        >>> from foveate.models.speed_ups import use_float8
         >>> from foveate.models.hdt import HDTConfig, HDTModel
         >>> config = HDTConfig(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=1)
         >>> type(use_float8(HDTModel(config)).encoder.block[0].layer[1].DenseReluDense.wi).__name__

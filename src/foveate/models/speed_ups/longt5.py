@@ -18,8 +18,8 @@ from transformers.models.longt5.modeling_longt5 import (
     LongT5TransientGlobalAttention,
 )
 
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.projections import project, project_heads
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.precision import widened
@@ -157,11 +157,8 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
+        *,
         inputs_embeds: Tensor | None = None,
-        past_key_values: Any = None,
-        use_cache: bool | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
@@ -176,14 +173,10 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
             return super().forward(
                 input_ids,
                 attention_mask,
-                encoder_hidden_states,
-                encoder_attention_mask,
-                inputs_embeds,
-                past_key_values,
-                use_cache,
-                output_attentions,
-                output_hidden_states,
-                return_dict,
+                inputs_embeds=inputs_embeds,
+                output_attentions=output_attentions,
+                output_hidden_states=output_hidden_states,
+                return_dict=return_dict,
                 **kwargs,
             )
         if output_hidden_states is None:
