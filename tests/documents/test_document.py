@@ -232,6 +232,18 @@ def test_sentences_longer_than_a_window():
         assert max(len(one.text) for one in found) <= 1000
 
 
+def test_the_representation_says_what_the_document_is_but_not_its_text():
+    document = Document.from_text("Cod swim. They eat.", title="Cod", source="cod.txt")
+    shown = "Document('Cod', source='cod.txt', language='en', sections=1, sentences=2)"
+    assert repr(document) == shown
+
+
+@pytest.mark.parametrize("path", ["cod.pdf", Path("cod.pdf")])
+def test_a_path_is_not_the_content_of_a_document(path):
+    with pytest.raises(DocumentError, match=r"read a file with Document\.from_file\(path\)\.$"):
+        Document(path)
+
+
 def test_the_name_is_the_source_else_the_title():
     assert Document.from_text("x.", title="Fish", source="fish.txt").name == "fish.txt"
     assert Document.from_text("x.", title="Fish").name == "Fish"

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from os import PathLike
 from typing import Any, Self, TypeAlias
@@ -40,7 +40,7 @@ _Located: TypeAlias = tuple[tuple[str, ...], str | None, int, int, str]
 """The path, speaker, start, end and text of a span."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Document:
     """A text with its structure.
 
@@ -75,15 +75,17 @@ class Document:
         >>> document = Document.from_text("# Cod\\n\\nCod swim. They eat.", format="markdown")
         >>> document.title, [sentence.text for sentence in document.sentences()]
         ('Cod', ['Cod swim.', 'They eat.'])
+        >>> document
+        Document('Cod', source=None, language='en', sections=1, sentences=2)
     """
 
     title: str
-    sections: tuple[Section, ...]
-    text: str = field(repr=False)
+    sections: tuple[Section, ...] = ()
+    text: str = ""
     source: str | None = None
     language: str | None = None
-    layout: Layout | None = field(default=None, repr=False)
-    landmarks: tuple[Landmark, ...] = field(default=(), repr=False)
+    layout: Layout | None = None
+    landmarks: tuple[Landmark, ...] = ()
     authors: tuple[str, ...] = ()
     date: str | None = None
 
@@ -94,12 +96,24 @@ class Document:
             DocumentError: What is wrong with the document, whose name begins the message.
         """
         if not isinstance(self.title, str):
-            raise DocumentError(f"The title is {self.title!r:.60}: give a string.")
+            raise DocumentError(
+                f"The title is {self.title!r:.60}: give a string, or read a file with "
+                "Document.from_file(path)."
+            )
         try:
             self._check_metadata()
             self._check_sections()
         except DocumentError as error:
             raise DocumentError(f"{_subject(self.source, self.title)} {error}") from error
+
+    def __repr__(self) -> str:
+        """Return the title, the source and the size, without the text."""
+        num_sections = sum(1 for _ in self.walk())
+        num_sentences = sum(section.num_sentences for section in self.sections)
+        return (
+            f"Document({self.title!r:.80}, source={self.source!r}, language={self.language!r}, "
+            f"sections={num_sections}, sentences={num_sentences})"
+        )
 
     def _check_metadata(self) -> None:
         if not isinstance(self.authors, tuple) or not all(
@@ -115,7 +129,8 @@ class Document:
         for path, section in self.walk():
             check_depth(section.title, len(path))
         if next(self.sentences(), None) is None:
-            raise DocumentError("has no sentence to read: give it some text.")
+            advice = "" if self.text else ", or read a file with Document.from_file(path)"
+            raise DocumentError(f"has no sentence to read: give it some text{advice}.")
         if any(
             not section.num_sentences or not all(one.sentences for one in section.paragraphs)
             for _, section in self.walk()
