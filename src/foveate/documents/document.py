@@ -9,13 +9,11 @@ from os import PathLike
 from typing import Any, Self, TypeAlias
 
 from foveate.documents import serialization
-from foveate.documents.bare_numbers import mark_bare_numbers
-from foveate.documents.blocks import ParsedText, Prose, build_sections, landmarks
-from foveate.documents.clauses import split_clauses
+from foveate.documents.blocks import Prose, build_sections, landmarks
 from foveate.documents.compose import compose
 from foveate.documents.decoding import File, check_characters, check_text, load, load_bytes
 from foveate.documents.formats import check_text_format
-from foveate.documents.language import FALLBACK, SAMPLE, detect_language
+from foveate.documents.language import FALLBACK, detect_language_of
 from foveate.documents.layout import Layout
 from foveate.documents.members import expand
 from foveate.documents.metadata import is_date
@@ -479,11 +477,18 @@ def _read(file: File, language: str | None, options: Mapping[str, Any]) -> dict[
             packed = serialization.parse_packed(content)
             if packed is not None:
                 return serialization.unpack(packed)
-    parsed = split_clauses(file.format.load_reader()(content, **options))
-    parsed.blocks = mark_bare_numbers(parsed.blocks)
+    parsed = file.format.load_reader()(content, **options)
     text = parsed.text or (content if isinstance(content, str) else "")
     check_text(text)
-    language = language or _detect_language(parsed)
+    language = (
+        language
+        or parsed.language
+        or detect_language_of(
+            str(block.text)
+            for block in parsed.blocks
+            if isinstance(block, Prose) and block.kind != "code"
+        )
+    )
     return {
         "title": parsed.title or "",
         "sections": build_sections(parsed.blocks, language),
@@ -502,19 +507,6 @@ def _only_member(file: File, encoding: str | None) -> File:
     if len(members) > 1:
         raise DocumentError(f"{file.name} holds several documents: read it with read_documents.")
     return members[0]
-
-
-def _detect_language(parsed: ParsedText) -> str:
-    """Detect the language of the first paragraphs."""
-    sample: list[str] = []
-    room = SAMPLE
-    for block in parsed.blocks:
-        if room <= 0:
-            break
-        if isinstance(block, Prose) and block.kind != "code":
-            sample.append(str(block.text))
-            room -= len(sample[-1])
-    return detect_language("\n".join(sample))
 
 
 def as_document(document: Document) -> Document:

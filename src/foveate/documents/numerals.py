@@ -1,7 +1,6 @@
 """Numbers as they are written: in digits, letters and Roman numerals."""
 
-ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
-"""The values of the letters."""
+_ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 _ROMAN = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
@@ -12,10 +11,22 @@ _MAX_ROMAN = 3999
 
 def roman_number(number: str) -> int:
     """Return the value of a Roman numeral in capitals."""
-    values = [ROMAN_DIGITS[letter] for letter in number]
+    values = [_ROMAN_DIGITS[letter] for letter in number]
     return sum(
         -value if value < max(values[index:]) else value for index, value in enumerate(values)
     )
+
+
+def number_values(number: str) -> dict[str, int]:
+    """Return a number as it reads in each script: "C" is 100, or the third letter."""
+    if number.isdigit():
+        return {"arabic": int(number)}
+    values: dict[str, int] = {}
+    if all(letter in _ROMAN_DIGITS for letter in number):
+        values["roman"] = roman_number(number)
+    if len(number) == 1:
+        values["letter"] = ord(number) - ord("A") + 1
+    return values
 
 
 def format_number(number: int, style: str) -> str:

@@ -16,6 +16,7 @@ from foveate.documents.blocks import (
     name_set,
     with_terms,
 )
+from foveate.documents.numbering import find_numbered
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.pages import without_page_numbers
@@ -76,7 +77,8 @@ def read(text: str, *, is_part: bool = False) -> ParsedText:
     lifted = lift_title(blocks)
     authors, date = find_metadata(root)
     title = shown_title or lifted.title or _title(root, blocks)
-    return ParsedText(title, lifted.blocks, authors=authors, date=date)
+    parsed = ParsedText(title, lifted.blocks, authors=authors, date=date)
+    return parsed if is_part else find_numbered(parsed)
 
 
 def read_fragment(text: str, start: int) -> list[Block]:

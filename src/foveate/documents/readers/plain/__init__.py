@@ -33,9 +33,10 @@ from foveate.documents.blocks import (
     collapse,
     lift_title,
 )
+from foveate.documents.headings import is_contents, is_references
 from foveate.documents.metadata import parse_date, split_names
-from foveate.documents.parts import is_references
-from foveate.documents.readers.plain.contents import find_contents, is_announcement
+from foveate.documents.numbering import find_numbered
+from foveate.documents.readers.plain.contents import find_contents
 from foveate.documents.readers.plain.headings import (
     join_titles,
     levels_of,
@@ -92,6 +93,11 @@ _MAX_TITLE_LINES = 4
 
 def read(text: str) -> ParsedText:
     """Read headings and paragraphs."""
+    return find_numbered(read_lines(text))
+
+
+def read_lines(text: str) -> ParsedText:
+    """Read paragraphs and the headings that have a line of their own."""
     blocks = _without_licence(text, list(line_blocks(text)))
     lines = [line for block in blocks for line in block]
     if is_log(text, lines):
@@ -203,7 +209,7 @@ def _is_title(line: str, longest: int) -> bool:
         and sum(character.isalpha() for character in line) > 2
         and "http" not in line
         and "©" not in line
-        and not is_announcement(line)
+        and not is_contents(line)
     )
 
 

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from foveate.documents.numerals import ROMAN_DIGITS, roman_number
-from foveate.documents.parts import (
+from foveate.documents.headings import (
     END_OF_SENTENCE,
     PART_WORDS,
     PART_WORDS_PATTERN,
@@ -17,6 +16,7 @@ from foveate.documents.parts import (
     is_part,
     is_title_case,
 )
+from foveate.documents.numerals import number_values
 from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text_indents
 
 _NUMBERED = re.compile(
@@ -161,15 +161,12 @@ def _numbers(chunk: Chunk) -> dict[str, tuple[int, ...]]:
     if not match or not (listed or _is_numbered_title(shown, match)):
         return {}
     first, *rest = match[1].split(".")
-    below = tuple(int(part) for part in rest)
-    if first.isdigit():
-        return {"arabic": (int(first), *below)}
-    found: dict[str, tuple[int, ...]] = {}
-    if not below and all(letter in ROMAN_DIGITS for letter in first):
-        found["roman"] = (roman_number(first),)
-    if len(first) == 1:
-        found["letter"] = (ord(first) - ord("A") + 1, *below)
-    return found
+    below = tuple(map(int, rest))
+    return {
+        script: (value, *below)
+        for script, value in number_values(first).items()
+        if not (below and script == "roman")
+    }
 
 
 def _is_numbered_title(shown: str, number: re.Match[str]) -> bool:

@@ -7,7 +7,7 @@ only.", or "Article 3" directly above its text.
 import re
 from collections.abc import Sequence
 
-from foveate.documents.parts import LAW_PARTS, is_bare_part, is_title_case, part_kind
+from foveate.documents.headings import LAW_PARTS, is_bare_part, is_title_case, part_kind
 from foveate.documents.readers.plain.lines import (
     MAX_HEADING,
     Chunk,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from foveate.documents.parts import is_name, is_references
+from foveate.documents.headings import TERMS, is_name, is_paper_name, is_references
 from foveate.documents.readers.plain.lines import (
     ENTRY,
     Line,
@@ -45,14 +45,6 @@ _CLAUSE = re.compile(  # a title has such words at most as a question: How cod a
     r"(?!(?:how|what|when|where|which|who|why)\b).*"
     r"\b(?:are|be|been|can|had|has|have|if|is|it|let|such|that|these|this|was|we|were|which|will)\b",
     re.I,
-)
-_TERMS = ("categories and subject descriptors", "general terms", "keywords", "index terms")
-_NAMES = frozenset(  # of sections, besides those of all documents
-    (
-        *_TERMS,
-        *("related work", "background", "methods", "materials and methods", "results"),
-        *("discussion", "evaluation", "future work", "conclusions and future work"),
-    )
 )
 
 
@@ -212,7 +204,7 @@ def _number_length(line: str) -> int:
 def _is_named(line: str) -> bool:
     """Return whether a line is the name that sections of many documents have: Abstract."""
     name = _TRAILING.sub("", line[_number_length(line) :])
-    return not line[0].islower() and (is_name(name) or name.casefold() in _NAMES)
+    return not line[0].islower() and (is_name(name) or is_paper_name(name))
 
 
 def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
@@ -272,7 +264,7 @@ def _stands_apart(shown: Sequence[str], n: int, width: int, headings: set[int]) 
         and _LONG_WORD.search(line) is not None
         and (line.isupper() or not (_CLAUSE.match(line) or _SMALL_END.search(line)))
         and (n - 1 in headings or _may_end(above))
-        and above.casefold() not in _TERMS
+        and above.casefold() not in TERMS
         and below[0].isupper()
         and (n + 1 in headings or columns(below) > 0.6 * width)
     )

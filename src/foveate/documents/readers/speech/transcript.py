@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from foveate.documents.blocks import Block, Heading, ParsedText, Prose, lift_title
 from foveate.documents.readers.plain.lines import Line, line_blocks, mapped
@@ -23,7 +24,8 @@ def read(text: str) -> ParsedText:
     """
     blocks = list(line_blocks(text))
     turns = find_turns(text, blocks) or labelled_turns(text, blocks)
-    return lift_title(clean(list(_blocks(text, turns))))
+    said, language = clean(list(_blocks(text, turns)))
+    return replace(lift_title(said), language=language)
 
 
 def looks_like_transcript(text: str) -> bool:
