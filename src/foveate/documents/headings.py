@@ -97,10 +97,12 @@ _NAMES_OF_SECTIONS = (
     "はじめに おわりに 序章 終章 まとめ 謝辞 付録"
 )
 _NAMES = _NAMES_OF_SECTIONS.split()
-_PAPER_NAMES = (  # of sections of papers and reports, which are other things elsewhere
-    *("acknowledgment", "acknowledgement", "appendices", "background", "discussion", "evaluation"),
-    *("conclusions and future work", "future work", "glossary", "index", "materials and methods"),
-    *("methods", "recitals", "related work", "results"),
+_PAPER_NAMES = (  # of sections of papers, which are words like others elsewhere
+    *("background", "conclusions and future work", "discussion", "evaluation", "future work"),
+    *("materials and methods", "methods", "related work", "results"),
+)
+_OTHER_NAMES = (  # that need the looks of a heading, too
+    *("acknowledgment", "acknowledgement", "appendices", "glossary", "index", "recitals"),
 )
 TERMS = ("categories and subject descriptors", "general terms", "keywords", "index terms")
 """The names of lists of terms above a paper."""
@@ -111,7 +113,9 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _NOT_LETTERS = re.compile(r"[\W_]+")
-_KEYS = frozenset(_NOT_LETTERS.sub("", name) for name in (*_NAMES, *_PAPER_NAMES, *TERMS))
+_KEYS = frozenset(
+    _NOT_LETTERS.sub("", name) for name in (*_NAMES, *_PAPER_NAMES, *_OTHER_NAMES, *TERMS)
+)
 _REFERENCES = re.compile(
     r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?"
     r"(?:(?:(?:normative|informative) ?)?references(?: ?and ?notes)?|bibliography"
@@ -185,8 +189,13 @@ def letters(heading: str) -> str:
 
 
 def is_paper_name(heading: str) -> bool:
-    """Return whether a heading is one of papers, even with spaces in between: "R E S U L T S"."""
-    return letters(heading) in _KEYS
+    """Return whether a heading is one that papers have: "Related Work"."""
+    return heading.casefold() in (*_PAPER_NAMES, *TERMS)
+
+
+def is_section_key(key: str) -> bool:
+    """Return whether letters are those of a name, which may have been spaced: "R E S U L T S"."""
+    return key in _KEYS
 
 
 def heading_kind(heading: str, *, is_line: bool) -> str:

@@ -11,7 +11,7 @@ from foveate.documents.headings import (
     PART_BEFORE,
     is_bare_part,
     is_contents,
-    is_paper_name,
+    is_section_key,
     letters,
     part_kind,
 )
@@ -196,7 +196,7 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
         if block.page != blocks[0].page:
             return number
         text = block.text
-        if block.level or is_paper_name(key_of(text)) or split_run_in(text):
+        if block.level or is_section_key(key_of(text)) or split_run_in(text):
             return number
         if block.kind == "prose" and block.lines[0].bold > 0.6 and NUMBERING.match(text):
             return number
@@ -283,7 +283,7 @@ def _score_style(block: TextBlock, style: Style, typography: Typography) -> floa
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        is_known = style.is_italic or is_paper_name(key_of(block.text))
+        is_known = style.is_italic or is_section_key(key_of(block.text))
         stands_out = is_known and is_centred(block.lines[0])
         score -= 1.0 if style.is_capital or style.is_bold else 0.5 if stands_out else 2.5
     if style.is_bold and not typography.is_bold:
@@ -309,7 +309,7 @@ def _score(
     if numbering or PART_BEFORE.match(text):
         score += 1.25
         score += 0.75 if is_centred(lines[0]) else 0.0
-    if is_paper_name(key_of(text)):
+    if is_section_key(key_of(text)):
         score += 3.0 if is_centred(lines[0]) else 2.0
     apart = above is None or above.lines[-1].frame is not lines[0].frame
     if above is not None and not apart:
@@ -398,7 +398,7 @@ def _set_levels(
             part = block.level
         elif not trusted and block.text.startswith("§"):
             block.level = max(block.level, part + 1)
-        if is_paper_name(key_of(block.text)) and not (has_numbers or trusted):
+        if is_section_key(key_of(block.text)) and not (has_numbers or trusted):
             block.level = 1
 
 
@@ -453,7 +453,7 @@ def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography)
     first = [
         block
         for block in first
-        if not is_paper_name(key_of(block.text)) and not is_contents(key_of(block.text))
+        if not is_section_key(key_of(block.text)) and not is_contents(key_of(block.text))
     ]
     if not first:
         return []
