@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from foveate.documents import Document, DocumentError
-from foveate.documents.compression import opened, strip_suffix
+from foveate.documents.compression import decompressed, strip_suffix
 
 from .example import Example, Query
 from .records import Record, check_texts
@@ -128,7 +128,7 @@ class Corpus(Sequence[Example]):
         """Return the content of a file of lines, opened on first use."""
         if index not in self._contents:
             path = self._files[index]
-            with opened(path) as file:
+            with decompressed(path) as file:
                 is_mapped = path.suffix == ".jsonl" and path.stat().st_size
                 self._contents[index] = (
                     mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from foveate.documents import DocumentError
-from foveate.documents.compression import opened, strip_suffix
+from foveate.documents.compression import decompressed, strip_suffix
 
 Record = Mapping[str, Any]
 """A JSON object, or a line of a CSV file."""
@@ -64,7 +64,7 @@ def read_lines(path: Path) -> Iterator[str]:
         OSError: The file does not exist.
         ValueError: The file is not valid UTF-8, or its compression is damaged.
     """
-    with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
+    with decompressed(path) as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
         try:
             yield from lines
         except UnicodeDecodeError as error:

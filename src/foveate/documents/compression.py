@@ -96,7 +96,7 @@ def strip_suffix(name: str) -> str:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def decompressed(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, and decompress it if its suffix says that it is compressed.
 
     Raises:

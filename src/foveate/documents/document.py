@@ -18,7 +18,6 @@ from foveate.documents.layout import Layout
 from foveate.documents.members import expand
 from foveate.documents.metadata import is_date
 from foveate.documents.structure import (
-    MAX_DEPTH,
     DocumentError,
     Landmark,
     Paragraph,
@@ -191,10 +190,9 @@ class Document:
             format: Name of a format in `foveate.documents.FORMATS`. By default it is recognized by
                 the content; what is not recognized is plain text.
             source: Where the data came from; it becomes the document's source.
-            language: ISO 639 code of the language by whose rules sentences are split; detected by
-                default.
-            encoding: Encoding of the text; detected by default.
-            options: Options of the format's reader, such as `ocr=True` for PDF.
+            language: As for `from_file`, like the other arguments.
+            encoding: Encoding of the text.
+            options: Options of the format's reader.
 
         Raises:
             DocumentError: The data cannot be read as that format, or holds no text, or several
@@ -333,14 +331,13 @@ class Document:
         The sentences are those of the first document, then those of the second, and so on. Hence
         the spans of all documents, in the order of the documents, show where each sentence of the
         merged document comes from; it has no pages, landmarks, authors and date of its own.
-        Sections that would be nested more than 64 deep become siblings. A single document is
-        returned unchanged.
+        A single document is returned unchanged.
 
         Args:
             documents: At least one document.
 
         Raises:
-            DocumentError: There are no documents.
+            DocumentError: There are no documents, or sections would be nested more than 64 deep.
             TypeError: One of them is not a document.
         """
         documents = as_documents(documents)
@@ -351,7 +348,7 @@ class Document:
         sections: list[Section] = []
         offset = 0
         for document in documents:
-            shifted = shift_sections(document.sections, offset, levels=MAX_DEPTH - 1)
+            shifted = shift_sections(document.sections, offset)
             sections.append(Section(document.title or document.name, (), shifted))
             offset += len(document.text) + len(_BLANK_LINE)
         text = _BLANK_LINE.join(document.text for document in documents)

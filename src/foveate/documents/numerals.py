@@ -1,5 +1,8 @@
 """Numbers as they are written: in digits, letters and Roman numerals."""
 
+from collections import Counter
+from collections.abc import Mapping
+
 _ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 _ROMAN = (
@@ -47,6 +50,23 @@ def format_number(number: int, style: str) -> str:
     else:
         return str(number).zfill(2 if style.startswith("01") else 1)
     return text.upper() if style.isupper() else text
+
+
+def count_item(counts: Counter[int], depth: int, starts: Mapping[int, int]) -> None:
+    """Count an item of a nested list.
+
+    Args:
+        counts: The number of the last item at each depth.
+        depth: The depth of the item. What is counted deeper begins again.
+        starts: The number of the first item at each depth, 1 if it is not given.
+    """
+    for deeper in [other for other in counts if other > depth]:
+        del counts[deeper]
+    for level in range(depth + 1):
+        if level not in counts:
+            counts[level] = starts.get(level, 1)
+        elif level == depth:
+            counts[level] += 1
 
 
 def _roman(number: int) -> str:

@@ -17,6 +17,7 @@ from foveate.documents.blocks import (
     with_terms,
 )
 from foveate.documents.numbering import find_numbered
+from foveate.documents.numerals import format_number
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.pages import without_page_numbers
@@ -68,7 +69,7 @@ def read(text: str, *, is_part: bool = False) -> ParsedText:
     """
     root = parse(text)
     regions, left_out = find_content(root)
-    walk = _Walk(left_out)
+    walk = _HtmlBlocks(left_out)
     for region in regions:
         walk.read(region)
     shown_title, blocks = None, without_page_numbers(walk.blocks, walk.breaks)
@@ -89,7 +90,7 @@ def read_fragment(text: str, start: int) -> list[Block]:
         start: Its offset in the source.
     """
     root = parse(text, start)
-    walk = _Walk({element for element in root.elements() if is_invisible(element)})
+    walk = _HtmlBlocks({element for element in root.elements() if is_invisible(element)})
     walk.read(root)
     return walk.blocks
 
@@ -139,7 +140,7 @@ class _Context:
     is_centred: bool = False
 
 
-class _Walk:
+class _HtmlBlocks:
     """Turns elements into blocks."""
 
     def __init__(self, left_out: set[Element]) -> None:
@@ -271,7 +272,7 @@ class _Walk:
             first = parent.attributes.get("start", "")
             number = int(first) if _SPAN.fullmatch(first) else 1
         self.numbers[parent] = number + 1
-        return f"{_numeral(number, parent.attributes.get('type', '1'))}. "
+        return f"{format_number(number, parent.attributes.get('type', '1'))}. "
 
     def show(self, text: Text) -> None:
         """Add text to the current block."""
@@ -445,15 +446,3 @@ def _formula(math: Element) -> Iterator[Text]:
             inner = [child for child in node.children if isinstance(child, Element)]
             signs = {id(child): mathml.sign_before(node.tag, i) for i, child in enumerate(inner)}
             pending.extend((child, signs.get(id(child), "")) for child in reversed(node.children))
-
-
-def _numeral(number: int, style: str) -> str:
-    """Write the number of a list's item in the list's style."""
-    if style in ("a", "A") and 1 <= number <= 26:
-        letter = chr(ord("a") + number - 1)
-        return letter.upper() if style == "A" else letter
-    if style in ("i", "I") and 1 <= number < 40:
-        roman = "x" * (number // 10)
-        roman += ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")[number % 10]
-        return roman.upper() if style == "I" else roman
-    return str(number)

@@ -11,7 +11,7 @@ from foveate.documents.headings import LAW_PARTS, is_bare_part, is_title_case, p
 from foveate.documents.readers.plain.lines import (
     MAX_HEADING,
     Chunk,
-    Line,
+    TextLine,
     breaks_on_purpose,
     columns,
 )
@@ -86,13 +86,13 @@ def _divided(chunk: Chunk, end: int) -> list[Chunk]:
     ]
 
 
-def _cut(lines: Sequence[Line], shown: str, start: int, end: int) -> list[Line]:
+def _cut(lines: Sequence[TextLine], shown: str, start: int, end: int) -> list[TextLine]:
     """Return the lines, or their parts, between two offsets of the text that they show."""
-    cut: list[Line] = []
+    cut: list[TextLine] = []
     offset = 0
     for line, text in zip(lines, shown.split("\n"), strict=True):
         first, last = max(start - offset, 0), min(end - offset, len(text))
         if first < last:
-            cut.append(Line(line.start + first, line.start + last, line.indent))
+            cut.append(TextLine(line.start + first, line.start + last, line.indent))
         offset += len(text) + 1
     return cut

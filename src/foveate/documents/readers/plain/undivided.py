@@ -13,7 +13,7 @@ from typing import NamedTuple
 from foveate.documents.headings import TERMS, is_name, is_paper_name, is_references
 from foveate.documents.readers.plain.lines import (
     ENTRY,
-    Line,
+    TextLine,
     begins_item,
     breaks_on_purpose,
     columns,
@@ -57,12 +57,12 @@ class Divided(NamedTuple):
         wrapped: Where titles and headings that fill several lines start.
     """
 
-    blocks: list[list[Line]]
+    blocks: list[list[TextLine]]
     headings: frozenset[int] = frozenset()
     wrapped: frozenset[int] = frozenset()
 
 
-def divide(text: str, blocks: list[list[Line]]) -> Divided:
+def divide(text: str, blocks: list[list[TextLine]]) -> Divided:
     """Divide blocks of lines into paragraphs and headings where blank lines do not.
 
     Args:
@@ -81,7 +81,7 @@ def divide(text: str, blocks: list[list[Line]]) -> Divided:
     return _divide_wrapped(text, blocks)
 
 
-def _longest_run(text: str, block: list[Line]) -> int:
+def _longest_run(text: str, block: list[TextLine]) -> int:
     """Return the number of lines of a block or, if indentation shows lists, between their items."""
     items = (
         n
@@ -91,7 +91,7 @@ def _longest_run(text: str, block: list[Line]) -> int:
     return max(end - start for start, end in pairwise((0, *items, len(block))))
 
 
-def _has_long_lines(text: str, lines: Sequence[Line]) -> bool:
+def _has_long_lines(text: str, lines: Sequence[TextLine]) -> bool:
     """Return whether most of the text is in lines that are paragraphs."""
     long = [
         one.end - one.start
@@ -106,9 +106,9 @@ def _has_long_lines(text: str, lines: Sequence[Line]) -> bool:
     return 2 * sum(long) > total and 2 * wrapped < len(long)
 
 
-def _single_lines(text: str, block: list[Line]) -> Iterator[list[Line]]:
+def _single_lines(text: str, block: list[TextLine]) -> Iterator[list[TextLine]]:
     """Yield each line by itself, but items of a list, and lines that go on, with those above."""
-    part: list[Line] = []
+    part: list[TextLine] = []
     for line in block:
         shown = text[line.start : line.end]
         is_long = line.end - line.start >= _LONG
@@ -124,7 +124,7 @@ def _single_lines(text: str, block: list[Line]) -> Iterator[list[Line]]:
         yield part
 
 
-def _divide_wrapped(text: str, blocks: list[list[Line]]) -> Divided:
+def _divide_wrapped(text: str, blocks: list[list[TextLine]]) -> Divided:
     lines = list(chain.from_iterable(blocks))
     shown = [text[line.start : line.end] for line in lines]
     width = usual_width(shown)
@@ -133,7 +133,7 @@ def _divide_wrapped(text: str, blocks: list[list[Line]]) -> Divided:
     first_heading = min(headings, default=0)
     num_front = first_heading if first_heading < _MAX_FRONT else 0
     block_starts = {block[0].start for block in blocks}
-    divided: list[list[Line]] = []
+    divided: list[list[TextLine]] = []
     in_references = False
     for n, line in enumerate(lines):
         if n == 0 or line.start in block_starts or n in headings:
