@@ -14,14 +14,16 @@ _FOREIGN_ORDINALS = (
     r"|noven[oa]|décim[oa]|primeir[oa]|terceir[oa]|quart[oa]|prim[oa]|second[oa]|terz[oa]|sest[oa]"
     r"|перв(?:ая|ый)|втор(?:ая|ой)|трет(?:ья|ий)|четв[её]рт(?:ая|ый)|пят(?:ая|ый)|шест(?:ая|ой)"
 )
-_NUMBER = (
-    r"(?:\d{1,3}(?:\.\d{1,3})*(?:er|re|º|ª)?|[ivxlcdm]{1,9}(?:er|re)?|(?:the )?(?:"
-    + _ORDINALS
-    + r"|last)|one|two|three|four|five|six|"
-    r"seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|"
-    r"nineteen|(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|"
-    rf"nine))?|{_FOREIGN_ORDINALS})"
+_UNITS = "one|two|three|four|five|six|seven|eight|nine"
+NUMBER_WORDS = (
+    rf"{_UNITS}|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
+    rf"(?:twenty|thirty|forty|fifty)(?:[- ](?:{_UNITS}))?"
 )
+_NUMBER = (
+    r"(?:\d{1,3}(?:\.\d{1,3})*(?:er|re|º|ª)?|[ivxlcdm]{1,9}(?:er|re)?|"
+    rf"(?:the )?(?:{_ORDINALS}|last)|{NUMBER_WORDS}|{_FOREIGN_ORDINALS})"
+)
+CHINESE_NUMBER = r"第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*"
 PART_WORDS = {  # by what they are called in English
     "volume": "volume band tome tomo",
     "book": "book buch livre libro livro книга الكتاب",
@@ -41,6 +43,8 @@ _PART_NAMES = {word: name for name, words in PART_WORDS.items() for word in word
 LAW_PARTS = frozenset(f"{PART_WORDS['section']} {PART_WORDS['article']}".split())
 """What sections and articles are called; their text may begin right after their number."""
 
+LAW_PARTS_PATTERN = "|".join(map(re.escape, sorted(LAW_PARTS)))
+
 PART_WORDS_PATTERN = "|".join(map(re.escape, _PART_NAMES))
 _ARABIC_NUMBER = r"(?:\(?[\d٠-٩]{1,3}\)?|ال\w+(?:\s+عشرة?)?)"
 _PART = re.compile(
@@ -52,8 +56,7 @@ _ORDINAL_PART = re.compile(  # Erster Abschnitt, Première partie
     re.IGNORECASE | re.DOTALL,
 )
 _ANNEX = re.compile(
-    r"(?:(?:annex|appendix|anhang|anlage|annexe|anexo|allegato|schedule|exhibit|attachment)\s+"
-    r"[A-Z]\d{0,2}"
+    rf"(?:(?:{'|'.join(PART_WORDS['annex'].split())})\s+[A-Z]\d{{0,2}}"
     r"|(?:附录|附錄|付録)\s*[A-Z\d])(?:\s*[.:–—-]\s*.*|(?<=録[A-Z])\s.*|(?<=录[A-Z])\s.*)?",
     re.IGNORECASE | re.DOTALL,
 )
@@ -63,21 +66,23 @@ _TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Re
 _BARE_PART = re.compile(
     rf"(?:(?:{PART_WORDS_PATTERN})\s+(?:{_NUMBER}|{_ARABIC_NUMBER}|[A-Z])"
     rf"|(?!second )(?:{_FOREIGN_ORDINALS})\s+(?:{PART_WORDS_PATTERN})"
-    r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*\w|제\s*\d{1,3}[편장절관조])[.:]?",
+    rf"|{CHINESE_NUMBER}\w|제\s*\d{{1,3}}[편장절관조])[.:]?",
     re.IGNORECASE,
 )
 _CHINESE_PART = re.compile(
-    r"(?:第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*|제\s*\d{1,3}(?=[편장절관조]))"
+    rf"(?:{CHINESE_NUMBER}|제\s*\d{{1,3}}(?=[편장절관조]))"
     r"([章回話话講讲節节条條款卷部篇編编幕편장절관조])"
     r"(?:[\s　：:、.．].*|\n.*)?",
     re.DOTALL,
 )
 _CHINESE_NAMES = dict.fromkeys("章回話话講讲장", "chapter") | dict.fromkeys("節节절", "section")
 _OUTERMOST = "|".join(
-    word for name in ("chapter", "part", "section", "annex") for word in PART_WORDS[name].split()
+    re.escape(word)
+    for name in ("chapter", "part", "section", "annex")
+    for word in PART_WORDS[name].split()
 )
 PART_BEFORE = re.compile(
-    rf"({_OUTERMOST})\s+(\d+|[IVXLC]+|[A-Z])\b|第\s*[0-9一二三四五六七八九十百]+\s*[章节節部回篇]",
+    rf"({_OUTERMOST})\s+(\d+|[IVXLC]+|[A-Z])\b|{CHINESE_NUMBER}[章节節部回篇]",
     re.IGNORECASE,
 )
 """The name and the number of a part that a heading begins with: "Chapter 3" of "Chapter 3 Eels"."""

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
-from foveate.documents.headings import LAW_PARTS, SMALL_WORDS, is_name, is_part
+from foveate.documents.headings import LAW_PARTS_PATTERN, SMALL_WORDS, is_name, is_part
 from foveate.documents.numerals import number_values, roman_number
 from foveate.documents.sentences import split_sentences
 
-_WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
 _NUMBER = re.compile(
-    rf"\s*(?:(?:(?P<word>(?i:{_WORDS}))\s+|(?P<sign>§)\s*)(?:(?P<roman>[IVXLC]{{1,7}})\b|(?=\d)))?"
+    rf"\s*(?:(?:(?P<word>(?i:{LAW_PARTS_PATTERN}))\s+|(?P<sign>§)\s*)(?:(?P<roman>[IVXLC]{{1,7}})\b|(?=\d)))?"
     r"(?(roman)|(?P<number>\d{1,3}(?:\.\d{1,3}){0,4}))(?P<stop>\.?)[\s:–—-]+(?=[^\W\d_]|[\"“„«(\[])"
 )
 _TITLE = re.compile(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from foveate.documents.blocks import name_set
 from foveate.documents.headings import (
+    NUMBER_WORDS,
     PART_BEFORE,
     is_bare_part,
     is_contents,
@@ -65,11 +66,7 @@ _JOURNAL = re.compile(
     r"(?:(?:vol|no|issue)\b.{0,60})?",
     re.I,
 )
-_LONE_NUMBER = re.compile(
-    r"\d{1,3}|[IVXLC]{1,6}|[A-Z]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
-    r"thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty",
-    re.I,
-)
+_LONE_NUMBER = re.compile(rf"\d{{1,3}}|[IVXLC]{{1,6}}|[A-Z]|{NUMBER_WORDS}", re.I)
 _LABELS = ("chapter", "part", "annex")
 _LONGEST = 150  # characters of a heading
 _TITLE_LENGTH = 250

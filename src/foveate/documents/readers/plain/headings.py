@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from foveate.documents.headings import (
+    CHINESE_NUMBER,
     END_OF_SENTENCE,
     PART_WORDS,
     PART_WORDS_PATTERN,
@@ -25,7 +26,7 @@ _NUMBERED = re.compile(
 _NUMBER_BEFORE = re.compile(
     rf"\W*(?:(?:(?:{PART_WORDS_PATTERN})\s+)?(?:\d{{1,3}}(?:\.\d{{1,3}})*|[A-Z](?:\.\d{{1,3}})+|[A-Z](?=[.:])|"
     r"[IVXLCivxlc]{1,7}(?=[.:]))[.:)]?\s+"
-    r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*\w[\s　：:、.．]+)(?=\S)",
+    rf"|{CHINESE_NUMBER}\w[\s　：:、.．]+)(?=\S)",
     re.IGNORECASE,
 )
 _NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*+)\s+\S")

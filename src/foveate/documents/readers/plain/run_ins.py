@@ -7,7 +7,13 @@ only.", or "Article 3" directly above its text.
 import re
 from collections.abc import Sequence
 
-from foveate.documents.headings import LAW_PARTS, is_bare_part, is_title_case, part_kind
+from foveate.documents.headings import (
+    LAW_PARTS,
+    LAW_PARTS_PATTERN,
+    is_bare_part,
+    is_title_case,
+    part_kind,
+)
 from foveate.documents.readers.plain.lines import (
     MAX_HEADING,
     Chunk,
@@ -16,8 +22,7 @@ from foveate.documents.readers.plain.lines import (
     columns,
 )
 
-_WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
-_NUMBER = rf"(?i:(?:{_WORDS}))\s+(?:\d{{1,4}}(?:\.\d{{1,3}})*[a-z]?|[IVXLC]{{1,7}})"
+_NUMBER = rf"(?i:(?:{LAW_PARTS_PATTERN}))\s+(?:\d{{1,4}}(?:\.\d{{1,3}})*[a-z]?|[IVXLC]{{1,7}})"
 _TEXT_BEHIND = r"[.:](?:\s*[–—-]{1,2})?\s+(?=[^\W\d_a-z]|[\"“(\[])"
 _TITLED = re.compile(rf"({_NUMBER}\s*[.:–—-]{{0,2}}\s+(\w[^.:;!?]{{2,}})){_TEXT_BEHIND}")
 _UNTITLED = re.compile(rf"({_NUMBER}){_TEXT_BEHIND}")
