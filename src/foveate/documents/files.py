@@ -67,7 +67,7 @@ def read_documents(
             f"{', '.join(sorted(known))}"
         )
     several = [paths] if isinstance(paths, str | PathLike) else paths
-    reading = _DocumentReader(format, language, encoding, on_error, options)
+    reading = _Reading(format, language, encoding, on_error, options)
     return (document for path in several for document in reading.read_path(path))
 
 
@@ -92,12 +92,12 @@ def read_data(
         on_error: Called with the name of what cannot be read, and the error.
         options: Options of readers.
     """
-    reading = _DocumentReader(format, language, encoding, on_error, options)
+    reading = _Reading(format, language, encoding, on_error, options)
     return reading.read_file(name, lambda: load_bytes(data, name, format, encoding))
 
 
 @dataclass(frozen=True, slots=True)
-class _DocumentReader:
+class _Reading:
     """How files are read; see `read_documents`."""
 
     format: str | None
