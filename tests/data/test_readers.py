@@ -73,95 +73,6 @@ def test_mediasum(tmp_path):
     assert plain_text(example.document) == "Welcome. We talk.\nThe cod swim."
 
 
-def paper(**fields):
-    def paragraph(section, number, kind, text):
-        own = {"section": section, "sec_number": number, "sec_type": kind, "text": text}
-        return own | {"content_type": "paragraph", "cite_spans": [], "ref_spans": []}
-
-    return {
-        "paper_id": "2212.1",
-        "metadata": {"title": "Of\n  cod", "abstract": "Of cod."},
-        "discipline": "Physics",
-        "abstract": {"section": "Abstract", "text": "  We look\nat {{formula:f1}} cod.\n"},
-        "body_text": [
-            paragraph("", None, "", "Dedicated to cod."),
-            paragraph("Cod", "1", "section", "They swim {{cite:b}}, {{cite:a}}."),
-            paragraph("Cod", "1", "section", "See {{figure:g}}\nFig. REF."),
-            paragraph("Food", "1.1", "subsection", "Herring."),
-            paragraph("Young {{formula:f1}}", "1.1.2", "subsubsection", "Crabs."),
-            paragraph("Sizes", "3.1", "subsection", "Large."),
-            paragraph("Ends", "4", "section", "Done."),
-            paragraph("Proof:", "-1", "", "Trivial."),
-        ],
-        "bib_entries": {"a": {"bib_entry_raw": "A"}, "b": {"bib_entry_raw": "B"}},
-        "ref_entries": {
-            "f1": {"type": "formula", "latex": "x^2"},
-            "g": {"type": "figure", "caption": "A cod."},
-        },
-        **fields,
-    }
-
-
-def test_unarxive(tmp_path):
-    [example] = read_benchmark("unarxive", written(tmp_path / "arXiv_src_2212_001.jsonl", paper()))
-    assert (example.id, example.document.title, example.labels) == (
-        "2212.1",
-        "Of cod",
-        ("Physics",),
-    )
-    found = [(path, section.num_own_sentences) for path, section in example.document.walk()]
-    assert found == [
-        (("Abstract",), 1),
-        (("",), 1),
-        (("Cod",), 2),
-        (("Cod", "Food"), 1),
-        (("Cod", "Food", "Young x^2"), 1),
-        (("Sizes",), 1),  # of section 3, which has no text of its own
-        (("Ends",), 1),
-        (("Ends", "Proof:"), 1),
-    ]
-    texts = [sentence.text for sentence in example.document.sentences()]
-    assert texts[0] == "We look at x^2 cod."
-    assert texts[2:4] == ["They swim [2], [1].", "See Fig. REF."]
-    assert example.references == ()
-
-
-def application(**fields):
-    background, summary = "0001 Cod are fish.\n\n0002 They swim.", "A net is shown."
-    description = f"TECHNICAL FIELD Nets.  BACKGROUND {background}\nSUMMARY {summary} In detail."
-    return {
-        "application_number": "15001",
-        "title": "NET",
-        "abstract": "A net for cod.",
-        "claims": "1. A net.\n\n2. The net of claim 1.",
-        "background": background,
-        "summary": summary,
-        "full_description": description,
-        "decision": "ACCEPTED",
-        **fields,
-    }
-
-
-def test_hupd(tmp_path):
-    (tmp_path / "15001.json").write_text(json.dumps(application()))
-    (tmp_path / "15002.json").write_text(
-        json.dumps(application(application_number="15002", summary="", decision=None))
-    )
-    first, second = read_benchmark("hupd", tmp_path)
-    assert (first.id, first.document.title, first.labels) == ("15001", "NET", ("ACCEPTED",))
-    assert titles(first) == ["Abstract", "Background", "Summary", "Description", "Claims"]
-    background, claims = first.document.sections[1], first.document.sections[4]
-    assert len(background.paragraphs) == len(claims.paragraphs) == 2
-    rest = " ".join(
-        sentence.text
-        for paragraph in first.document.sections[3].paragraphs
-        for sentence in paragraph.sentences
-    )
-    assert rest == "TECHNICAL FIELD Nets. BACKGROUND SUMMARY In detail."
-    assert titles(second) == ["Abstract", "Background", "Description", "Claims"]
-    assert (second.id, second.labels) == ("15002", ())
-
-
 @pytest.mark.parametrize(
     ("benchmark", "record", "message"),
     [
@@ -169,11 +80,6 @@ def test_hupd(tmp_path):
         ("mediasum", {**INTERVIEW, "utt": ["Hi."]}, "1 utterances have 3 speakers"),
         ("mediasum", {**INTERVIEW, "utt": [3]}, "utt must be a text or a list of texts"),
         ("mediasum", {**INTERVIEW, "speaker": None}, "speaker must be a text or a list"),
-        ("unarxive", {"paper_id": "1"}, "'bib_entries' is missing"),
-        ("unarxive", paper(body_text=[{"text": "Cod."}]), "'section' is missing"),
-        ("unarxive", paper(abstract=3), "expected string"),
-        ("hupd", {"title": "Net"}, "'background' is missing"),
-        ("hupd", application(claims=["1. A net."]), "expected string"),
     ],
 )
 def test_a_damaged_record_is_named(benchmark, record, message, tmp_path):
@@ -185,9 +91,7 @@ def test_a_damaged_record_is_named(benchmark, record, message, tmp_path):
 NEW_RECORDS = {
     "cnn_dailymail": {"article": "Cod swim.", "highlights": "Cod .", "id": "1"},
     "ecthr_arg": {"case_id": "1", "paragraphs": ["He fished."], "labels": [["Application"]]},
-    "hupd": application(),
     "mediasum": INTERVIEW,
-    "unarxive": paper(),
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -200,14 +104,11 @@ JSON = st.recursive(
 @given(benchmark=st.sampled_from(sorted(NEW_RECORDS)), data=st.data())
 def test_any_change_to_a_record_is_read_or_named(benchmark, data, tmp_path):
     record = copy.deepcopy(NEW_RECORDS[benchmark])
-    part = record
-    if benchmark == "unarxive" and data.draw(st.booleans()):
-        part = record["body_text"][0]
-    field = data.draw(st.sampled_from(sorted(part)))
+    field = data.draw(st.sampled_from(sorted(record)))
     if data.draw(st.booleans()):
-        part[field] = data.draw(JSON)
+        record[field] = data.draw(JSON)
     else:
-        del part[field]
+        del record[field]
     file = written(tmp_path / "a.jsonl", record)
     examples, message = [], ""
     with warnings.catch_warnings():

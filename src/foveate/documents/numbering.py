@@ -1,22 +1,22 @@
-"""Clauses of contracts whose headings are numbered and share a paragraph with their text.
+"""Headings that share a paragraph with their text, or are numbers alone, told by their numbers.
 
-They are written in any format: "2.1 Notices. Notices must be in writing." The heading becomes one
-of the document; a clause without a title, among others that have one, is headed by its number.
+They are those of contracts and court opinions: "2.1 Notices. Notices must be in writing.", and "I"
+with "A" and "B" below it. Plain text, PDF, web pages and word processors' files have them, because
+their authors number paragraphs by hand; other formats mark what is a heading.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
-from foveate.documents.numerals import roman_number
-from foveate.documents.parts import LAW_PARTS, SMALL_WORDS, is_name, is_part
+from foveate.documents.headings import LAW_PARTS_PATTERN, SMALL_WORDS, is_name, is_part
+from foveate.documents.numerals import number_values, roman_number
 from foveate.documents.sentences import split_sentences
 
-_WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
 _NUMBER = re.compile(
-    rf"\s*(?:(?:(?P<word>(?i:{_WORDS}))\s+|(?P<sign>§)\s*)(?:(?P<roman>[IVXLC]{{1,7}})\b|(?=\d)))?"
+    rf"\s*(?:(?:(?P<word>(?i:{LAW_PARTS_PATTERN}))\s+|(?P<sign>§)\s*)(?:(?P<roman>[IVXLC]{{1,7}})\b|(?=\d)))?"
     r"(?(roman)|(?P<number>\d{1,3}(?:\.\d{1,3}){0,4}))(?P<stop>\.?)[\s:–—-]+(?=[^\W\d_]|[\"“„«(\[])"
 )
 _TITLE = re.compile(
@@ -28,6 +28,8 @@ _FEWEST = 3  # clauses with a title
 _SHARE = 0.5  # of the clauses that have a title, and of the text that numbered clauses make up
 _MAX_STEP = 2  # from one number to the next
 _MAX_TITLE = 100  # characters
+_LONE_NUMBER = re.compile(r"\s*([IVX]{1,7}|[A-Z]|\d{1,2})\.?\s*")
+_MIN_TEXT = 15  # characters for each lone number
 
 
 @dataclass(slots=True)
@@ -56,8 +58,17 @@ class _Clause:
         return self.word, len(self.number)
 
 
-def split_clauses(parsed: ParsedText) -> ParsedText:
-    """Separate the headings of numbered clauses from their texts, if most of these have a title."""
+def find_numbered(parsed: ParsedText) -> ParsedText:
+    """Separate the headings of numbered clauses from their texts, and mark numbers alone."""
+    parsed = _split_clauses(parsed)
+    return replace(parsed, blocks=mark_lone_numbers(parsed.blocks))
+
+
+def _split_clauses(parsed: ParsedText) -> ParsedText:
+    """Separate the headings of numbered clauses from their texts, if most of these have a title.
+
+    A clause without a title, among others that have one, is headed by its number.
+    """
     blocks = _with_whole_titles(parsed.blocks)
     counted = _in_sequence(_numbered(blocks))
     found: list[_Clause] = []
@@ -283,3 +294,65 @@ def _is_title(blocks: Sequence[Block]) -> bool:
         and first[-1] not in ".,;:!?"
         and (first.isupper() or first.istitle())
     )
+
+
+def mark_lone_numbers(blocks: list[Block]) -> list[Block]:
+    """Turn paragraphs that are numbers alone into headings, if they count the parts of a document.
+
+    The outermost are Roman, follow from each other and seldom begin again. Each number has text.
+    """
+    levels: dict[int, int] = {}
+    stack: list[tuple[str, int]] = []  # the open numbers, from the outside in, with their scripts
+    base = above = 0  # the level of the heading above the outermost number, and of the last one
+    num_first = num_later = 0  # of the outermost: "I", and all that follow it
+    for index, block in enumerate(blocks):
+        if isinstance(block, Heading):
+            above = block.level
+            stack = stack if above > base else []
+            continue
+        match = _LONE_NUMBER.fullmatch(str(block.text)) if block.kind in ("prose", "item") else None
+        if match is None or block.speaker:
+            continue
+        following = _following(stack, number_values(match[1]))
+        if not following or (index - 1 in levels and len(following) <= len(stack)):
+            continue
+        if not stack:
+            base = above
+        stack = following
+        if len(stack) == 1:
+            num_first += stack[0][1] == 1
+            num_later += stack[0][1] > 1
+        levels[index] = base + len(stack)
+    if not 0 < num_first <= num_later or not _have_text(blocks, levels):
+        return blocks
+    return [
+        Heading(levels[index], str(block.text).strip()) if index in levels else block
+        for index, block in enumerate(blocks)
+    ]
+
+
+def _following(
+    stack: Sequence[tuple[str, int]], values: Mapping[str, int]
+) -> list[tuple[str, int]]:
+    """Return the open numbers after another one; empty if it does not follow from them."""
+    for depth in range(len(stack), 0, -1):
+        script, last = stack[depth - 1]
+        if values.get(script) == last + 1:
+            return [*stack[: depth - 1], (script, last + 1)]
+    scripts = [script for script, _ in stack]
+    for script in ("roman", "letter", "arabic") if stack else ("roman",):
+        if values.get(script) == 1:  # the first below the last, or of another opinion
+            depth = scripts.index(script) if script in scripts else len(stack)
+            return [*stack[:depth], (script, 1)]
+    return []
+
+
+def _have_text(blocks: Sequence[Block], levels: Mapping[int, int]) -> bool:
+    """Return whether there is enough text below the numbers, also below the last one."""
+    first = min(levels)
+    texts = {
+        index: len(str(block.text))
+        for index, block in enumerate(blocks)
+        if isinstance(block, Prose) and index not in levels and index > first
+    }
+    return max(texts, default=0) > max(levels) and sum(texts.values()) > _MIN_TEXT * len(levels)
