@@ -16,7 +16,6 @@ from transformers import (
 )
 
 from foveate.models import projections
-from foveate.models.accelerate import use_float8
 from foveate.models.hdt import (
     HDTConfig,
     HDTForAnchorClassification,
@@ -443,7 +442,6 @@ CHANGES = {
     "a bias": (add_bias, False),
     "a hook": (hook, False),
     "a gate": (gate, False),
-    "8-bit layers": (use_float8, False),
     "a norm in another dtype": (lambda model: model.encoder.block[0].layer[0].float(), False),
 }
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils import dlpack
 
-from foveate.models.float8 import Float8Linear, project_float8
 from foveate.ops.backends import autocast_dtype, autocasts
 from foveate.ops.layer_norm import add_layer_norm
 from foveate.ops.linear import joint_linear, lay_side_by_side, linear_relu, relu_feed_forward
@@ -18,8 +17,7 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
     """Apply one or several linear layers to the same hidden states.
 
     On a GPU this is one matrix product, if all are plain layers of one dtype, with biases or
-    without, and the gradients of their biases are products too; the same product serves layers in
-    8-bit floating point.
+    without, and the gradients of their biases are products too.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -34,10 +32,6 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
         biases = [layer.bias for layer in plain if layer.bias is not None]
         if len(biases) in (0, len(plain)):
             return joint_linear(hidden_states, [layer.weight for layer in plain], biases or None)
-    if all(type(layer) is Float8Linear and not is_changed(layer) for layer in layers):
-        rounded = cast(tuple[Float8Linear, ...], layers)
-        if sum(layer.bias is not None for layer in rounded) in (0, len(layers)):
-            return project_float8(hidden_states, rounded)
     return tuple(layer(hidden_states) for layer in layers)
 
 
@@ -81,8 +75,7 @@ def feed_forward(
 ) -> Tensor:
     """Apply two linear layers with an activation and dropout between them.
 
-    On a GPU, plain layers and ReLU are fused, and the gradient of ReLU with a product. In 8-bit
-    floating point, ReLU is computed while the input of the second product is rounded.
+    On a GPU, plain layers and ReLU are fused.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -94,16 +87,11 @@ def feed_forward(
     Returns:
         `(..., out_features)`.
     """
-    output: Tensor
-    is_float8 = type(second) is Float8Linear and not is_changed(second)
-    if is_float8 and _is_relu(activation) and not dropout.training:
-        output = second(first(hidden_states), relu=True)
-        return output
     if _is_plain_feed_forward(hidden_states, first, activation, second, dropout):
         weights = cast(Tensor, first.weight), cast(Tensor, second.weight)
         return relu_feed_forward(hidden_states, *weights, dropout.p if dropout.training else 0.0)
     inner = drop(dropout, project_relu(hidden_states, first, activation))
-    output = second(to_weight_dtype(inner, second))
+    output: Tensor = second(to_weight_dtype(inner, second))
     return output
 
 
@@ -177,9 +165,6 @@ def _adds_in_one_kernel(hidden_states: Tensor, update: Tensor, layer: nn.Module)
 
 
 _dlpack: Any = dlpack  # which does not declare its functions as exported
-_TENSORS = {nn.Linear: ("weight", "bias"), Float8Linear: ("values", "scales", "bias")}
-"""What each kind of layer multiplies by and adds."""
-
 
 def lay_out_weights(model: nn.Module) -> None:
     """Place the weights of layers that may share an input side by side in memory, in place.
@@ -195,12 +180,12 @@ def lay_out_weights(model: nn.Module) -> None:
     movable = [x for x in chain(model.parameters(), model.buffers()) if _can_be_moved(x)]
     holders = Counter(x.data_ptr() for x in movable)
     for parent in model.modules():
-        readers: dict[tuple[type, Any], list[nn.Module]] = defaultdict(list)
+        readers: dict[int, list[nn.Module]] = defaultdict(list)
         for layer in parent.children():
-            if type(layer) in _TENSORS:
-                readers[type(layer), layer.in_features].append(layer)
-        for (kind, _), layers in readers.items():
-            for name in _TENSORS[kind]:
+            if type(layer) is nn.Linear:
+                readers[layer.in_features].append(layer)
+        for layers in readers.values():
+            for name in ("weight", "bias"):
                 tensors = [getattr(layer, name) for layer in layers]
                 if not all(_can_be_moved(x) and holders[x.data_ptr()] == 1 for x in tensors):
                     continue
