@@ -36,7 +36,6 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import report
-from foveate.ops.linear import for_graphs
 
 Built = tuple[nn.Module, dict[str, Any]]
 """An encoder, and its inputs besides the ids."""
@@ -223,7 +222,7 @@ class Subject:
         run = self._function(part)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with for_graphs(), torch.cuda.stream(stream):
+        with torch.cuda.stream(stream):
             for _ in range(2):  # compiles, and builds the tables that are cached for a stream
                 run()
             stream.synchronize()
@@ -238,7 +237,7 @@ class Subject:
         graph = torch.cuda.CUDAGraph()
         try:
             options = {"stream": stream, "capture_error_mode": "thread_local"}
-            with for_graphs(), torch.cuda.graph(graph, **options):
+            with torch.cuda.graph(graph, **options):
                 output = run()
         except Exception as error:
             raise _BrokenDeviceError(_reason(error)) from None

@@ -166,6 +166,7 @@ def _adds_in_one_kernel(hidden_states: Tensor, update: Tensor, layer: nn.Module)
 
 _dlpack: Any = dlpack  # which does not declare its functions as exported
 
+
 def lay_out_weights(model: nn.Module) -> None:
     """Place the weights of layers that may share an input side by side in memory, in place.
 

@@ -1,31 +1,20 @@
 """On a GPU if there is one, else on the CPU: the functions are the same, the kernels are not."""
 
-from threading import Thread
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.numerics import TOLERANCE, relative_error
-from tests.quack import QuackStandIn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from foveate.ops.linear import (
-    for_graphs,
     joint_linear,
     lay_side_by_side,
     linear_relu,
-    products,
     reference,
     relu_feed_forward,
 )
 from foveate.ops.linear.fused import _joint_gradients
-from foveate.ops.linear.products import (
-    _quack_for,
-    add_product,
-    chooses_for_graphs,
-    deferred_product,
-)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
@@ -129,116 +118,6 @@ def test_gradients_side_by_side_are_one(rows, in_features, widths, data):
         some = [outputs[i] for i in given], needed, [grads[i] for i in given]
         results.append(torch.autograd.grad(*some) if given else ())
     assert all(relative_error(*pair) < 1e-12 for pair in zip(*results, strict=True))
-
-
-def test_products_of_quack(monkeypatch):
-    x, first, second, bias = leaves((7, 8), (16, 8), (24, 16), (16,))
-    expected = with_gradients(joint(reference.joint_linear, 1), [x, first, bias])
-    expected += with_gradients(reference.linear_relu, [x, first])
-    expected += with_gradients(reference.relu_feed_forward, [x, first, second])
-    quack = QuackStandIn()
-    monkeypatch.setattr(products, "_quack_for", lambda *_: quack)
-    monkeypatch.setattr(products, "chooses_for_graphs", lambda: True)
-    actual = with_gradients(joint(joint_linear, 1), [x, first, bias])
-    actual += with_gradients(linear_relu, [x, first])
-    actual += with_gradients(relu_feed_forward, [x, first, second])
-    assert all(relative_error(*pair) < 1e-12 for pair in zip(actual, expected, strict=True))
-    # Gradients of inputs have fewer features than are added up.
-    feed_forward_calls = ["product_relu", "product", "product_where_positive"]
-    assert quack.calls == ["product", "product_relu", *feed_forward_calls]
-
-
-def test_graphs_are_chosen_for_in_one_thread(monkeypatch):
-    found = []
-    x, weight = leaves((3, 4), (4, 4))  # as many features each way
-
-    def record(*_):
-        found.append(chooses_for_graphs())
-
-    monkeypatch.setattr(products, "_quack_for", record)
-    with for_graphs():
-        with for_graphs():
-            pass
-        thread = Thread(target=lambda: found.append(chooses_for_graphs()))
-        thread.start()
-        thread.join()
-        (out,) = joint_linear(x, [weight])
-    out.sum().backward()  # chooses like the forward pass
-    with for_graphs(), pytest.raises(KeyError):
-        raise KeyError
-    assert not chooses_for_graphs()
-    assert found == [False, True, True]
-
-
-def test_quack_is_not_used_without_need(monkeypatch):
-    """Only in the context, on a GPU, without gradients, and for rows and dtypes that it takes."""
-    x, weight = (t.detach().bfloat16() for t in leaves((8, 16), (16, 16)))
-    monkeypatch.setattr(products, "_quack", lambda device: "QuACK")
-    monkeypatch.setattr(products, "FEWEST_ROWS", 8)
-    assert _quack_for(x, weight) is None
-    with torch.no_grad():
-        assert _quack_for(x, weight) is None
-        with for_graphs():
-            expected = "QuACK" if DEVICE == "cuda" else None
-            assert _quack_for(x, weight) == _quack_for(x, weight.t()) == expected
-            assert _quack_for(x[:7], weight) is None
-            assert _quack_for(x.float(), weight.float()) is None
-            assert _quack_for(x, weight[:12]) is None
-            assert _quack_for(x[:, ::2], weight[:, :8]) is None
-            assert _quack_for(x[:1].expand(8, 16), weight) is None
-    assert products._is_aligned(x, x)
-    assert products._is_aligned(x[:, 8:], x)
-    assert not products._is_aligned(x[:, 4:], x)
-    assert not products._is_aligned(x[:1].expand(8, 16), x)
-    assert not products._is_aligned(x[0, ::2], x)
-
-
-@gpu
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_kernels_of_quack(dtype, monkeypatch):
-    pytest.importorskip("quack", exc_type=ImportError)
-    monkeypatch.setattr(products, "FEWEST_ROWS", 1)
-    monkeypatch.setattr(products, "chooses_for_graphs", lambda: True)
-    for rows, widths in ((1, (8, 8, 16)), (130, (72, 200, 8)), (1001, (64, 256, 136))):
-        n, inner, out = widths
-        parts = leaves((rows, n), (inner, n), (out, inner), (inner,), dtype=dtype)
-        assert products._quack_for(*(x.detach() for x in parts[:2])) is None  # needs gradients
-        with torch.no_grad():
-            assert products._quack_for(*parts[:2]) is not None
-        x, first, second, _ = parts
-        exact = [part.detach().double().requires_grad_() for part in parts]
-        for used, function, definition in (
-            ([0, 1], joint(joint_linear, 1), joint(reference.joint_linear, 1)),
-            ([0, 1, 3], joint(joint_linear, 1), joint(reference.joint_linear, 1)),
-            ([0, 1], linear_relu, reference.linear_relu),
-            ([0, 1, 2], relu_feed_forward, reference.relu_feed_forward),
-        ):
-            actual = with_gradients(function, [parts[i] for i in used])
-            expected = with_gradients(definition, [exact[i] for i in used])
-            for pair in zip(actual, expected, strict=True):
-                assert pair[0].dtype == dtype
-                assert relative_error(*pair) < TOLERANCE[dtype]
-        scales = torch.rand(rows, device=DEVICE) + 0.5
-        states = torch.randn(rows, inner, device=DEVICE, dtype=dtype)
-        with torch.no_grad():
-            found = (
-                *add_product(x, states, first.T.contiguous(), 1e-6),
-                *(deferred_product(x, scales, first, relu=relu) for relu in (False, True)),
-            )
-            x64, states64, first64, scales64 = (t.double() for t in (x, states, first, scales))
-            quack = QuackStandIn()
-            correct = (
-                *quack.add_product(x64, states64, first64.T, 1e-6),
-                *(quack.deferred_product(x64, scales64, first64, kind) for kind in (None, "relu")),
-            )
-        for pair in zip(found, correct, strict=True):
-            assert relative_error(*pair) < TOLERANCE[dtype]
-        strided = torch.cat([x, x], 1)[:, n:]
-        with torch.no_grad():
-            poisoned = torch.full((1 << 22,), torch.nan, device=DEVICE)
-            del poisoned
-            again = relu_feed_forward(strided, first, second)
-            assert torch.equal(again, relu_feed_forward(x, first, second))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -129,7 +129,7 @@ def capture(model: Model) -> Model:
     so are the kernels that compute its gradients. The latest eight graphs of inference are kept,
     each with the memory that the encoder needs to run, and the latest eight of training, which
     together need the memory of the largest. Outputs are the same, bit for bit or, where a batch is
-    padded or QuACK computes the products, within rounding.
+    padded, within rounding.
 
     Batches are padded to one of a few sizes, so that a graph serves nearly all batches of about
     that size, whatever their lengths or structure; up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of

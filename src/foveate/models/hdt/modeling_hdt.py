@@ -5,7 +5,6 @@ Inside the encoder, all documents of a batch are packed in level order: `(tokens
 
 import warnings
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -29,15 +28,12 @@ from foveate.models.padding import PackedForest
 from foveate.models.projections import (
     drop,
     feed_forward,
-    is_changed,
-    is_plain,
     project,
     project_heads,
 )
 from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.backends import autocast_dtype
 from foveate.ops.compiling import uncompiled
-from foveate.ops.linear.products import can_defer_norms, chooses_for_graphs
 from foveate.ops.rms_norm import residual_rms_norm, rms_norm
 from foveate.ops.rotary import rotary_angles, rotate
 from foveate.ops.tree_attention import Tree, tree_attention
@@ -45,7 +41,6 @@ from foveate.ops.tree_positions import reading_order, tree_positions
 from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .configuration_hdt import HDTConfig
-from .deferred_norms import run_blocks
 
 
 class HierarchicalPositions(nn.Module):
@@ -352,9 +347,6 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
             hidden_states = self.embed_positions(hidden_states, layout)
         rotation = None if self.rotary_positions is None else self.rotary_positions(layout)
         hidden_states = self.dropout(self.emb_norm(hidden_states))
-        if all_hidden_states is None and self._can_defer_norms(hidden_states):
-            hidden_states = run_blocks(self.block, hidden_states, layout, rotation)
-            return cast(Tensor, self.final_layer_norm(hidden_states))
         update = None
         for block in self.block:
             if block.training and block.gradient_checkpointing:
@@ -366,48 +358,10 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
         output: Tensor = self.final_layer_norm(_add(hidden_states, update))
         return output
 
-    def _can_defer_norms(self, hidden_states: Tensor) -> bool:
-        """Return whether `run_blocks` computes what the blocks would, and in less time."""
-        if not chooses_for_graphs() or torch.is_grad_enabled() or self.training:
-            return False
-        if len(hidden_states) < _FEWEST_DEFERRED or torch.is_autocast_enabled("cuda"):
-            return False
-        parts = list(chain.from_iterable(block.modules() for block in self.block))
-        layers = [part for part in parts if isinstance(part, nn.Linear)]
-        norms = [part for part in parts if isinstance(part, nn.RMSNorm)]
-        return (
-            all(type(part) in _PARTS and not is_changed(part) for part in parts)
-            and not any(part.training and part.p for part in parts if type(part) is nn.Dropout)
-            and not any(part.is_gated for part in parts if type(part) is HDTFeedForward)
-            and all(is_plain(layer, hidden_states) and layer.bias is None for layer in layers)
-            and all(norm.weight.dtype == hidden_states.dtype for norm in norms)
-            and can_defer_norms(hidden_states, *(layer.weight for layer in layers))
-        )
-
     @property
     def head_dim(self) -> int:
         """Channels of a head."""
         return int(self.config.d_kv)
-
-
-_FEWEST_DEFERRED = 12_288
-"""The fewest tokens for which deferred norms are faster: multiplying the weights costs the same for
-any number."""
-
-_PARTS = {
-    HDTBlock,
-    HDTSelfAttentionLayer,
-    HDTFeedForwardLayer,
-    HDTAttention,
-    HDTFeedForward,
-    HDTResidualNorm,
-    nn.ModuleList,
-    nn.Linear,
-    nn.Embedding,
-    nn.Dropout,
-    nn.ReLU,
-}
-"""What a block consists of where it computes what `run_blocks` does."""
 
 
 class HDTPooler(nn.Module):

@@ -1,8 +1,7 @@
 """Linear layers with fewer kernels: several layers on one input, and layers with their ReLU.
 
 They save what surrounds the products: launches, sums of gradients, and passes over memory for an
-activation. They are faster on a GPU; on a CPU they compute the same. The products are those of
-cuBLAS, or, on Hopper GPUs where it is installed, those of QuACK.
+activation. They are faster on a GPU; on a CPU they compute the same.
 """
 
 from collections.abc import Sequence
@@ -13,11 +12,9 @@ from foveate.ops.backends import autocast
 
 from . import fused as _fused
 from .fused import concatenate, lay_side_by_side
-from .products import for_graphs
 
 __all__ = [
     "concatenate",
-    "for_graphs",
     "joint_linear",
     "lay_side_by_side",
     "linear_relu",
@@ -95,8 +92,7 @@ def relu_feed_forward(x: Tensor, first: Tensor, second: Tensor, dropout: float =
         out = dropout(max(0, x · W₁ᵀ)) · W₂ᵀ
 
     On a GPU, ReLU is computed by the first product. Of the inner states, only those after dropout
-    are kept for the backward pass: they are positive exactly where a gradient passes, and QuACK
-    applies that mask in the product that computes the gradient.
+    are kept for the backward pass: they are positive exactly where a gradient passes.
 
     Args:
         x: `(..., in_features)`, any floating dtype.

@@ -12,13 +12,7 @@ from torch import Tensor, nn
 from foveate.ops.backends import autocasts
 from foveate.ops.differentiation import is_transformed
 
-from .products import (
-    chooses_for_graphs,
-    for_graphs,
-    product,
-    product_relu,
-    product_where_positive,
-)
+from .products import product_relu, product_where_positive
 
 
 def joint_linear(
@@ -56,7 +50,7 @@ def relu_feed_forward(x: Tensor, first: Tensor, second: Tensor, dropout: float) 
     if is_transformed():
         return F.linear(F.dropout(F.linear(x, first).relu(), dropout), second)
     if not torch.is_grad_enabled():
-        return product(F.dropout(product_relu(x, first), dropout), second)
+        return F.linear(F.dropout(product_relu(x, first), dropout), second)
     output: Tensor = _ReLUFeedForward.apply(x, first, second, dropout)
     return output
 
@@ -115,7 +109,7 @@ def lay_side_by_side(parts: Sequence[Tensor]) -> None:
 def _joint_product(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
-    joint = product(x, concatenate(weights), concatenate(biases) if biases else None)
+    joint = F.linear(x, concatenate(weights), concatenate(biases) if biases else None)
     if len(weights) == 1:
         return (joint,)
     outputs: tuple[Tensor, ...] = joint.split_with_sizes([w.shape[0] for w in weights], 1)
@@ -129,7 +123,6 @@ class _JointLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, num_weights: int, *parameters: Tensor) -> tuple[Tensor, ...]:
         weights, biases = parameters[:num_weights], parameters[num_weights:]
         ctx.save_for_backward(x, *weights)
-        ctx.chooses_for_graphs = chooses_for_graphs()
         ctx.set_materialize_grads(False)
         return _joint_product(x, weights, biases)
 
@@ -142,12 +135,12 @@ class _JointLinear(torch.autograd.Function):
         d_x: Tensor | None = None
         needs_weight, needs_bias = needs[: len(weights)], needs[len(weights) :]
         kinds = [*zip(needs_weight, needs_bias or needs_weight, strict=True)]
-        with _as_they_are(x), _choosing(ctx):
+        with _as_they_are(x):
             for first, stop, grad in _joint_gradients(grads, kinds):
                 widths = [len(weight) for weight in weights[first:stop]]
                 if needs_x:
                     joint = concatenate(weights[first:stop])
-                    d_x = product(grad, joint.t()) if d_x is None else d_x.addmm_(grad, joint)
+                    d_x = F.linear(grad, joint.t()) if d_x is None else d_x.addmm_(grad, joint)
                 if needs_weight[first]:
                     d_weights[first:stop] = grad.t().mm(x).split_with_sizes(widths)
                 if needs_bias and needs_bias[first]:
@@ -217,7 +210,6 @@ class _LinearReLU(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         output = product_relu(x, weight)
         ctx.save_for_backward(x, weight, output)
-        ctx.chooses_for_graphs = chooses_for_graphs()
         return output
 
     @staticmethod
@@ -225,8 +217,8 @@ class _LinearReLU(torch.autograd.Function):
         x, weight, output = ctx.saved_tensors
         needs_x, needs_weight = ctx.needs_input_grad
         grad = torch.ops.aten.threshold_backward(grad, output, 0)
-        with _as_they_are(x), _choosing(ctx):
-            d_x = product(grad, weight.t()) if needs_x else None
+        with _as_they_are(x):
+            d_x = F.linear(grad, weight.t()) if needs_x else None
             return d_x, grad.t().mm(x) if needs_weight else None
 
 
@@ -242,29 +234,23 @@ class _ReLUFeedForward(torch.autograd.Function):
         inner = F.dropout(product_relu(x, first), dropout)
         ctx.save_for_backward(x, first, second, inner)
         ctx.scale = 1 / (1 - dropout) if dropout < 1 else 0.0
-        ctx.chooses_for_graphs = chooses_for_graphs()
-        return product(inner, second)
+        return F.linear(inner, second)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, first, second, inner = ctx.saved_tensors
         needs_x, needs_first, needs_second, _ = ctx.needs_input_grad
         d_x = d_first = d_second = None
-        with _as_they_are(x), _choosing(ctx):
+        with _as_they_are(x):
             if torch.is_grad_enabled():  # for second derivatives, by what they are computed from
                 inner = F.linear(x, first) * (inner > 0) * ctx.scale
             if needs_x or needs_first:
                 d_inner = product_where_positive(grad, second.t(), inner, ctx.scale)
-                d_x = product(d_inner, first.t()) if needs_x else None
+                d_x = F.linear(d_inner, first.t()) if needs_x else None
                 d_first = d_inner.t().mm(x) if needs_first else None
             if needs_second:
                 d_second = grad.t().mm(inner)
         return d_x, d_first, d_second, None
-
-
-def _choosing(ctx: Any) -> AbstractContextManager[object]:
-    """Choose products as in the forward pass: autograd runs backward passes in other threads."""
-    return for_graphs() if ctx.chooses_for_graphs else nullcontext()
 
 
 def _as_they_are(x: Tensor) -> AbstractContextManager[object]:
