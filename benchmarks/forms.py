@@ -152,7 +152,7 @@ class Subject:
     def __init__(self, wanted: Measurement, device: str, whole: bool) -> None:
         counters.clear()
         self.device, self.whole = device, whole
-        self.ours, self.own_capture = wanted.encoder.ours, wanted.encoder.own_capture
+        self.own_capture = wanted.encoder.own_capture
         torch.manual_seed(0)
         with torch.device(device):
             self.model, self.inputs = wanted.encoder.build(wanted.batch, wanted.tokens)
@@ -215,10 +215,6 @@ class Subject:
                 return self._measure_direct(self._function(part))
             finally:
                 release(self.model)
-        if self.ours:
-            from foveate.models.projections import lay_out_weights
-
-            lay_out_weights(self.model)  # as `capture` does
         run = self._function(part)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())

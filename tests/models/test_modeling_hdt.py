@@ -94,8 +94,8 @@ def test_rotary_positions_by_dense_attention(hdt):
     states = hdt.encoder.emb_norm(hdt.shared(IDS[0]))
     normed = states * (states**2).mean(-1, keepdim=True).rsqrt() * block.layer[0].layer_norm.weight
     q, k, v = (
-        layer(normed).unflatten(-1, (attention.num_heads, -1)).transpose(0, 1)
-        for layer in (attention.q, attention.k, attention.v)
+        x.unflatten(-1, (attention.num_heads, -1)).transpose(0, 1)
+        for x in attention.qkv(normed).chunk(3, -1)
     )
     half = q.shape[-1] // 2
     turns = torch.outer(torch.arange(10.0), 10_000.0 ** -(torch.arange(half) / half)).double()
@@ -381,5 +381,8 @@ def test_gated_feed_forward():
         num_heads=2,
         feed_forward_proj="gated-gelu",
     )
-    names = dict(HDTModel(config).named_parameters())
-    assert {"encoder.block.0.layer.1.DenseReluDense.wi_0.weight"} < set(names)
+    model = HDTModel(config).eval()
+    layer = model.encoder.block[0].layer[1].DenseReluDense
+    x = torch.randn(5, 16)
+    first, second = layer.wi_01(x).chunk(2, -1)
+    assert relative_error(layer(x), layer.wo(layer.activation(first) * second)) < 1e-6

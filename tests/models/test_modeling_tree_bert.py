@@ -111,10 +111,8 @@ def reference(model, input_ids, parent_ids, node_types):
     )
     for layer in range(model.config.num_hidden_layers):
         name = f"encoder.layer.{layer}"
-        q, k, v = (
-            linear(weights, f"{name}.attention.self.{part}", x).unflatten(1, (heads, -1))
-            for part in ("query", "key", "value")
-        )
+        qkv = linear(weights, f"{name}.attention.self.qkv", x)
+        q, k, v = qkv.unflatten(1, (3, heads, -1)).unbind(1)
         scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(size // heads)
         attention = scores.masked_fill(~allowed, -math.inf).softmax(-1)
         mixed = torch.einsum("hij,jhd->ihd", attention, v).flatten(1)
@@ -377,6 +375,12 @@ def test_berts_weights_load_and_nothing_is_added_to_them(kind, tmp_path, example
     added = {"embeddings.node_type_embeddings", "embeddings.sibling_scale"}
     assert set(info["missing_keys"]) == added | {name for name in own if name.startswith(heads)}
     stock = dict(getattr(bert, "bert", bert).named_parameters())
+    for kind in ("weight", "bias"):
+        for layer in range(2):
+            name = f"encoder.layer.{layer}.attention.self"
+            stock[f"{name}.qkv.{kind}"] = torch.cat(
+                [stock[f"{name}.{part}.{kind}"] for part in ("query", "key", "value")]
+            )
     assert len(own.keys() & stock.keys()) == len(own) - len(info["missing_keys"])
     for name in own.keys() & stock.keys():
         assert torch.equal(own[name], stock[name]), name

@@ -14,7 +14,7 @@ from foveate.models.accelerate.cuda_graphs import capture, release
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.padding import PackedForest
 from foveate.ops._triton import math
-from foveate.ops.tree_attention import EDGES, Tree, tree_attention
+from foveate.ops.tree_attention import EDGES, Tree, tree_attention, tree_attention_qkv
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
@@ -149,12 +149,17 @@ def test_slices_of_a_fused_projection_and_nodes_in_any_order():
     fused = torch.randn(10, 3, 2, 32, device=DEVICE, requires_grad=True)
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE))
     assert tree.order is not None
-    out = tree_attention(*fused.unbind(1), tree, backend="triton")
     expected = tree_attention(*fused.unbind(1), tree, backend="eager")
-    assert relative_error(out, expected) < 1e-5
-    (gradient,) = torch.autograd.grad(out.sum(), fused)  # of an expanded tensor, stride 0
-    (expected,) = torch.autograd.grad(expected.sum(), fused)
-    assert relative_error(gradient, expected) < 1e-5
+    (expected_gradient,) = torch.autograd.grad(expected.sum(), fused)
+    for out in (
+        tree_attention(*fused.unbind(1), tree, backend="triton"),
+        tree_attention_qkv(fused, tree, backend="triton"),
+    ):
+        assert relative_error(out, expected) < 1e-5
+        (gradient,) = torch.autograd.grad(out.sum(), fused)  # of an expanded tensor, stride 0
+        assert relative_error(gradient, expected_gradient) < 1e-5
+    with torch.no_grad():
+        assert torch.equal(tree_attention_qkv(fused, tree, backend="triton"), out)
 
 
 @given(forests(max_nodes=150))

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
-from foveate.models.projections import lay_out_weights
 from foveate.ops.backends import choose
 from foveate.ops.tree_attention import Tree
 
@@ -138,10 +137,6 @@ def capture(model: Model) -> Model:
     padding, and in VCC the number of its VIP tokens. In Longformer and LED it always includes the
     number of global tokens.
 
-    Weights that are multiplied by the same input are laid side by side in memory, which saves
-    copies in every pass, unless `torch.autocast` casts them. A model that is moved or cast
-    afterwards loses this: capture it where it will run.
-
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or
     off and settings of torch, such as the precision of products, stay as they were at the capture.
@@ -178,16 +173,12 @@ def capture(model: Model) -> Model:
             "an LED or a LongT5 after speed_up, or an HDT, a TreeBert, a Fovea or a VCC model"
         )
     for encoder in encoders:
-        lay_out_weights(encoder)
         encoder.uses_cuda_graphs = True
     return model
 
 
 def release(model: Model) -> Model:
-    """Undo `capture` in place, and delete the graphs; leave other models unchanged.
-
-    Weights stay where `capture` placed them.
-    """
+    """Undo `capture` in place, and delete the graphs; leave other models unchanged."""
     for module in model.modules():
         if isinstance(module, CapturableEncoder) and module.uses_cuda_graphs:
             del module.uses_cuda_graphs

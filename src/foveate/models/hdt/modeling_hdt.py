@@ -23,20 +23,16 @@ from transformers.modeling_outputs import (
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
+from foveate.models.joint_layers import convert_parts, load_parts
 from foveate.models.masked_lm import masked_lm_output
 from foveate.models.padding import PackedForest
-from foveate.models.projections import (
-    drop,
-    feed_forward,
-    project,
-    project_heads,
-)
+from foveate.models.projections import drop, feed_forward
 from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.backends import autocast_dtype
 from foveate.ops.compiling import uncompiled
 from foveate.ops.rms_norm import residual_rms_norm, rms_norm
 from foveate.ops.rotary import rotary_angles, rotate
-from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.ops.tree_attention import Tree, tree_attention, tree_attention_qkv
 from foveate.ops.tree_positions import reading_order, tree_positions
 from foveate.preprocessing.collate import IGNORE_INDEX
 
@@ -107,9 +103,8 @@ class HDTAttention(nn.Module):
         super().__init__()
         self.num_heads, self.edges = config.num_heads, tuple(config.edges)
         inner = config.num_heads * config.d_kv
-        self.q = nn.Linear(config.d_model, inner, bias=False)
-        self.k = nn.Linear(config.d_model, inner, bias=False)
-        self.v = nn.Linear(config.d_model, inner, bias=False)
+        self.qkv = nn.Linear(config.d_model, 3 * inner, bias=False)
+        load_parts(self, "qkv", ("q", "k", "v"))
         self.o = nn.Linear(inner, config.d_model, bias=False)
         if has_bias_table:  # in block 0 of published weights; tree attention uses no bias
             self.relative_attention_bias = nn.Embedding(
@@ -121,10 +116,13 @@ class HDTAttention(nn.Module):
         self, hidden_states: Tensor, tree: Tree, rotation: Rotation | None = None
     ) -> Tensor:
         """Let every node attend along its edges; with a rotation, queries and keys are turned."""
-        q, k, v = project_heads(hidden_states, self.num_heads, self.q, self.k, self.v)
-        if rotation is not None:
-            q, k = rotate(q, k, *rotation)
-        (output,) = project(tree_attention(q, k, v, tree, edges=self.edges).flatten(1), self.o)
+        qkv: Tensor = self.qkv(hidden_states).unflatten(1, (3, self.num_heads, -1))
+        if rotation is None:
+            attended = tree_attention_qkv(qkv, tree, edges=self.edges)
+        else:
+            q, k, v = qkv.unbind(1)
+            attended = tree_attention(*rotate(q, k, *rotation), v, tree, edges=self.edges)
+        output: Tensor = self.o(attended.flatten(1))
         return output
 
 
@@ -163,8 +161,8 @@ class HDTFeedForward(nn.Module):
         self.activation = ACT2FN[config.dense_act_fn]
         self.is_gated = config.is_gated_act
         if self.is_gated:
-            self.wi_0 = nn.Linear(config.d_model, config.d_ff, bias=False)
-            self.wi_1 = nn.Linear(config.d_model, config.d_ff, bias=False)
+            self.wi_01 = nn.Linear(config.d_model, 2 * config.d_ff, bias=False)
+            load_parts(self, "wi_01", ("wi_0", "wi_1"))
         else:
             self.wi = nn.Linear(config.d_model, config.d_ff, bias=False)
         self.wo = nn.Linear(config.d_ff, config.d_model, bias=False)
@@ -174,8 +172,8 @@ class HDTFeedForward(nn.Module):
         """Transform every hidden state independently."""
         if not self.is_gated:
             return feed_forward(hidden_states, self.wi, self.activation, self.wo, self.dropout)
-        inner, gate = project(hidden_states, self.wi_0, self.wi_1)
-        (output,) = project(drop(self.dropout, self.activation(inner) * gate), self.wo)
+        inner, gate = self.wi_01(hidden_states).chunk(2, -1)
+        output: Tensor = self.wo(drop(self.dropout, self.activation(inner) * gate))
         return output
 
 
@@ -238,6 +236,16 @@ class HDTBlock(GradientCheckpointingLayer):
         hidden_states, update = attention(hidden_states, tree, update, rotation)
         outputs: tuple[Tensor, Tensor] = feed_forward(hidden_states, update)
         return outputs
+
+
+convert_parts(
+    HDTConfig.model_type,
+    {
+        "SelfAttention.qkv": ("SelfAttention.q", "SelfAttention.k", "SelfAttention.v"),
+        "EncDecAttention.kv": ("EncDecAttention.k", "EncDecAttention.v"),
+        "DenseReluDense.wi_01": ("DenseReluDense.wi_0", "DenseReluDense.wi_1"),
+    },
+)
 
 
 class HDTPreTrainedModel(PreTrainedModel):
