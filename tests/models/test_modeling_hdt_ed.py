@@ -91,7 +91,7 @@ def test_the_cache_changes_no_score(model):
         memory = model.encode(IDS, parent_ids=PARENTS)
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         parts = [
-            model(encoder_outputs=memory, decoder_input_ids=part, past_key_values=cache).logits
+            model(encoder_outputs=memory, decoder_input_ids=part, cache=cache).logits
             for part in written.split([1, 3, 1, 1], dim=1)
         ]
     assert relative_error(torch.cat(parts, dim=1), whole.logits) < 1e-12

@@ -270,10 +270,19 @@ class PaddingMask:
 
     Args:
         arguments: The arguments of a mask function of transformers.
+
+    Attributes:
+        batch: Number of sequences.
+        length: Number of keys.
+        past: Number of keys before the first query.
     """
 
     def __init__(self, arguments: dict[str, Any]) -> None:
-        self._arguments = arguments
+        past = arguments["q_offset"]
+        self.past = (
+            past.clone() if isinstance(past, Tensor) else past
+        )  # static caches change theirs
+        self._arguments = arguments | {"q_offset": self.past}
         self.batch, self.length = arguments["batch_size"], arguments["kv_length"]
 
     @cached_property

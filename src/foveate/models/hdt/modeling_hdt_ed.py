@@ -14,7 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from foveate.models.decoding import decode_attention, prefill_attention
+from foveate.models.decoding import decode_attention, find_cache, prefill_attention
 from foveate.models.joint_layers import load_parts
 from foveate.models.padding import PackedForest, mask_to_bias
 from foveate.models.utils import bias_table
@@ -301,11 +301,11 @@ class HDTDecoderBlock(GradientCheckpointingLayer):
         key_bias: Tensor | None,
         memory: Tensor,
         memory_bias: Tensor,
-        past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Apply the layers; the first block, with `bias` None, returns the bias of all blocks."""
-        hidden_states, bias = self.layer[0](hidden_states, bias, key_bias, past_key_values)
-        hidden_states = self.layer[1](hidden_states, memory, memory_bias, past_key_values)
+        hidden_states, bias = self.layer[0](hidden_states, bias, key_bias, cache)
+        hidden_states = self.layer[1](hidden_states, memory, memory_bias, cache)
         hidden_states, update = self.layer[2](hidden_states)
         return hidden_states + update, cast(Tensor, bias)
 
@@ -367,7 +367,7 @@ class HDTDecoder(nn.Module):
                 key_bias,
                 memory,
                 memory_bias,
-                past_key_values=past_key_values,
+                cache=past_key_values,  # by name: dropped if the block is checkpointed
             )
         hidden_states = self.dropout(self.final_layer_norm(hidden_states))
         return hidden_states
@@ -473,7 +473,6 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
         "decoder.embed_tokens.weight": "shared.weight",
         "lm_head.weight": "shared.weight",
     }
-    keys_to_ignore_at_inference = ["past_key_values", "encoder_last_hidden_state"]  # noqa: RUF012
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config)
@@ -519,7 +518,6 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
         use_cache: bool | None = None,
         **kwargs: Any,
     ) -> Seq2SeqLMOutput:
@@ -536,13 +534,13 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
                 anchors, or every "token"; by default that of the configuration.
             encoder_outputs: Output of `encode`, in place of all of the above.
             decoder_input_ids: `(documents, tokens)` int64; by default the labels, shifted by one.
-            decoder_attention_mask: `(documents, tokens)`, 0 at padding; with `past_key_values`, it
-                covers the previous tokens too.
+            decoder_attention_mask: `(documents, tokens)`, 0 at padding; with a cache, it covers the
+                previous tokens too.
             labels: `(documents, tokens)` int64, -100 where the loss does not count.
-            past_key_values: A growing cache of the previous tokens, which `decoder_input_ids` then
-                does not repeat.
             use_cache: Whether to return a cache for the next call; ignored with labels.
-            kwargs: `return_dict`, False for a tuple.
+            kwargs: `return_dict`, False for a tuple; and `cache` (before transformers 5.24,
+                `past_key_values`), a growing cache of the previous tokens, which
+                `decoder_input_ids` then does not repeat.
 
         Returns:
             `logits` `(documents, tokens, vocab_size)`, with labels the mean cross-entropy `loss`
@@ -570,25 +568,23 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
                 f"{len(decoder_input_ids)} targets, {len(memory)} documents"
             )
         use_cache = self.config.use_cache if use_cache is None else use_cache
-        if use_cache and labels is None and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        cache: Any = find_cache(*kwargs.values())
+        if use_cache and labels is None and cache is None:
+            cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         hidden_states = self.decoder(
             self.shared(decoder_input_ids),
             memory,
             memory_mask,
             decoder_attention_mask,
-            past_key_values,
+            cache,
         )
         logits = self.lm_head(hidden_states * self.config.d_model**-0.5)
         loss = None
         if labels is not None:
             losses = cross_entropy(logits, labels)
             loss = losses.sum() / (labels != IGNORE_INDEX).sum().clamp(min=1)
-        return Seq2SeqLMOutput(
-            loss=loss,
-            logits=logits,
-            past_key_values=past_key_values,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+        return Seq2SeqLMOutput(  # the name of the cache depends on the version of transformers
+            loss, logits, cache, encoder_last_hidden_state=encoder_outputs.last_hidden_state
         )
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:

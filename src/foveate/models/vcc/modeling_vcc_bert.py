@@ -136,11 +136,9 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
                 of each sequence, which is CLS.
             output_hidden_states: Whether to return the input of every layer too.
             output_vip_scores: Whether to return `vip_scores` and `resolutions`.
-            kwargs: `return_dict`, False for a tuple; and arguments of decoders, which the heads of
-                transformers pass on and which must be None.
+            kwargs: `return_dict`, False for a tuple; and what the heads of transformers pass on.
 
         Raises:
-            TypeError: There is an unsupported keyword argument.
             ValueError: There are neither or both of ids and embeddings, a mask has another shape, a
                 sequence has no VIP token, or attention weights are requested.
         """

@@ -79,29 +79,23 @@ class VccLayer(Protocol):
 
 
 def reject_unsupported(config: Any, kwargs: Mapping[str, Any]) -> None:
-    """Reject unsupported keyword arguments.
-
-    Arguments that are None or False are ignored: the heads of transformers pass such arguments on.
+    """Reject requests for outputs that a model does not have.
 
     Raises:
-        TypeError: There is an unsupported argument.
-        ValueError: It is `output_attentions`, which the configuration may also request, or
-            `output_vip_scores` for a model that is not an encoder.
+        ValueError: `output_attentions` are requested, which the configuration may also do, or
+            `output_vip_scores` of a model that is not an encoder.
     """
-    requested = {name: value for name, value in kwargs.items() if value is not None}
-    if requested.pop("output_attentions", config.output_attentions):
+    requested = kwargs.get("output_attentions")
+    if config.output_attentions if requested is None else requested:
         raise ValueError(
             "attention weights are never materialized: leave output_attentions out; an encoder's "
             "output_vip_scores say what it looked at"
         )
-    if requested.pop("output_vip_scores", False):
+    if kwargs.get("output_vip_scores"):
         raise ValueError(
             "output_vip_scores is an argument of encoders only: call the encoder of this model, "
             "its `encoder`, `bert` or `roberta`"
         )
-    unknown = [name for name, value in requested.items() if value is not False]
-    if unknown:
-        raise TypeError(f"unsupported keyword arguments: {', '.join(unknown)}")
 
 
 @dataclass

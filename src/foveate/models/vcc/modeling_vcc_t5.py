@@ -243,7 +243,6 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
             kwargs: `output_hidden_states`, `output_vip_scores`, `return_dict`.
 
         Raises:
-            TypeError: There is an unsupported keyword argument.
             ValueError: There are neither or both of ids and embeddings, a mask has another shape, a
                 sequence has no VIP token, or attention weights are requested.
         """
@@ -295,14 +294,11 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         encoder_outputs: Any = None,
-        past_key_values: Any = None,
+        *,
         inputs_embeds: Tensor | None = None,
-        decoder_inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        use_cache: bool | None = None,
         vip_mask: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
         **kwargs: Any,
     ) -> Any:
         """Predict the next token after every token of the target.
@@ -313,21 +309,16 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
             decoder_input_ids: `(batch, targets)` int64; by default the labels, shifted.
             decoder_attention_mask: `(batch, targets)`, 0 at padding.
             encoder_outputs: The encoder's output, in place of its inputs.
-            past_key_values: The decoder's cache.
             inputs_embeds: See `VccT5EncoderModel.forward`.
-            decoder_inputs_embeds: `(batch, targets, d_model)`, in place of ids.
             labels: `(batch, targets)` int64, -100 where there is no loss.
-            use_cache: Whether to return a cache.
             vip_mask: See `VccT5EncoderModel.forward`.
             output_hidden_states: Whether to return the input of every layer too.
-            return_dict: False for a tuple.
-            kwargs: Arguments that `generate` passes on, which must be None or False.
+            kwargs: Other arguments of `transformers.T5ForConditionalGeneration.forward`.
 
         Returns:
             See `transformers.T5ForConditionalGeneration.forward`.
 
         Raises:
-            TypeError: There is an unsupported keyword argument.
             ValueError: See `VccT5EncoderModel.forward`.
         """
         reject_unsupported(self.config, kwargs)
@@ -345,12 +336,9 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
             decoder_input_ids=decoder_input_ids,
             decoder_attention_mask=decoder_attention_mask,
             encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
-            decoder_inputs_embeds=decoder_inputs_embeds,
             labels=labels,
-            use_cache=use_cache,
             output_hidden_states=output_hidden_states,
-            return_dict=return_dict,
+            **kwargs,
         )
 
     def generate(self, *args: Any, labels: Tensor | None = None, **kwargs: Any) -> Any:
