@@ -42,9 +42,9 @@ def batch_of(objective, processor, *examples):
 
 def test_masked_trees_are_packed_and_texts_are_padded(tree_processor, text_processor):
     encoded, batch = batch_of(MaskedLM(), tree_processor, example(), example(COD))
-    assert set(batch) == {"input_ids", "labels", "parent_ids"}
+    assert set(batch) == {"input_ids", "labels", "tree"}
     assert batch["input_ids"].shape == (1, sum(len(features["input_ids"]) for features in encoded))
-    assert (batch["parent_ids"] == -1).sum() == 2
+    assert batch["tree"].level_sizes[0] == 2
     encoded, batch = batch_of(MaskedLM(), text_processor, example(), example(COD))
     assert set(batch) == {"input_ids", "attention_mask", "labels"}
     assert len(batch["labels"]) == 2
@@ -78,6 +78,7 @@ def test_classes_are_numbered(tree_processor):
         one, tree_processor, example(labels=("land",)), example(COD, labels=("sea",))
     )
     assert batch["labels"].tolist() == [1, 0]
+    assert batch["tree"].level_sizes[0] == 2
     several = Classification(("sea", "land"), multi_label=True)
     _, batch = batch_of(several, tree_processor, example(labels=("sea", "land")), example(COD))
     assert batch["labels"].tolist() == [[1.0, 1.0], [0.0, 0.0]]

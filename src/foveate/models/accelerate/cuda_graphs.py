@@ -111,13 +111,9 @@ class CapturableTreeEncoder(CapturableEncoder):
         _, pads = self.layer_runner(hidden_states, hidden_states.numel(), all_hidden_states)
         if not pads:
             return self.run_layers(hidden_states, tree, all_hidden_states)
-        bucket = tree.bucket
-        if missing := bucket.size - len(tree):
+        if missing := len(tree.padded) - len(tree):
             hidden_states = F.pad(hidden_states, (0, 0, 0, missing))
-        return replay(self, self._run_in_bucket, hidden_states, bucket)[: len(tree)]
-
-    def _run_in_bucket(self, hidden_states: Tensor, layout: Any) -> Tensor:
-        return self.run_layers(hidden_states, Tree.from_bucket(layout))
+        return replay(self, self.run_layers, hidden_states, tree.padded)[: len(tree)]
 
 
 def capture(model: Model) -> Model:
