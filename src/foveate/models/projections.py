@@ -10,12 +10,18 @@ from foveate.ops.feed_forward import relu_feed_forward
 from foveate.ops.layer_norm import add_layer_norm
 
 
-def project(hidden_states, *layers):
-    return tuple(layer(hidden_states) for layer in layers)
+def project_heads(hidden_states: Tensor, num_heads: int, *layers: nn.Module) -> tuple[Tensor, ...]:
+    """Project to heads by separate layers, such as transformers' of queries, keys and values.
 
+    Args:
+        hidden_states: `(..., in_features)`.
+        num_heads: The number of heads.
+        layers: The layers.
 
-def project_heads(hidden_states, num_heads, *layers):
-    return tuple(x.unflatten(-1, (num_heads, -1)) for x in project(hidden_states, *layers))
+    Returns:
+        For each layer its output `(..., heads, head_dim)`.
+    """
+    return tuple(layer(hidden_states).unflatten(-1, (num_heads, -1)) for layer in layers)
 
 
 def feed_forward(

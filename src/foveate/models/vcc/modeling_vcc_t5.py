@@ -14,7 +14,7 @@ from foveate.models.accelerate import speed_up
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.padding import PackedSequences
-from foveate.models.projections import project, project_heads
+from foveate.models.projections import project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
@@ -51,7 +51,7 @@ class VccT5Attention(T5Attention):
             key_bias=inputs.key_bias,
             max_distance=self.relative_attention_max_distance,
         )
-        (output,) = project(attended.flatten(1), self.o)
+        output: Tensor = self.o(attended.flatten(1))
         return output
 
     def vip_scores(
