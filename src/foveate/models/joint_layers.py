@@ -49,10 +49,10 @@ def convert_parts(
         has_biases: Whether the layers have biases.
     """
     from transformers.conversion_mapping import register_checkpoint_conversion_mapping
-    from transformers.core_model_loading import Concatenate, WeightConverter
+    from transformers.core_model_loading import Concatenate, WeightConverter, WeightRenaming
 
     kinds = ("weight", "bias") if has_biases else ("weight",)
-    converters = [
+    converters: list[WeightConverter | WeightRenaming] = [
         WeightConverter(
             [f"{part}.{kind}" for part in parts], f"{joint}.{kind}", operations=[Concatenate(0)]
         )

@@ -263,8 +263,8 @@ class TreeBertSelfAttention(nn.Module):
 
     def project(self, hidden_states: Tensor) -> Tensor:
         """Compute queries, keys and values `(nodes, 3, heads, head_dim)`."""
-        projected: Tensor = self.qkv(hidden_states)
-        return projected.unflatten(1, (3, self.num_heads, -1))
+        projected: Tensor = self.qkv(hidden_states).unflatten(1, (3, self.num_heads, -1))
+        return projected
 
 
 class TreeBertResidual(nn.Module):

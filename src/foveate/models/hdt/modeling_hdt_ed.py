@@ -150,8 +150,8 @@ class _DecoderAttention(nn.Module):
 
     def heads(self, projected: Tensor, number: int) -> tuple[Tensor, ...]:
         """Separate several projections to `(batch, heads, length, d_kv)` each."""
-        heads = projected.unflatten(-1, (number, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        return heads.unbind(0)
+        heads: Tensor = projected.unflatten(-1, (number, self.num_heads, -1))
+        return heads.permute(2, 0, 3, 1, 4).unbind(0)
 
     def forward(
         self,
@@ -206,9 +206,10 @@ class HDTCrossAttention(_DecoderAttention):
         """Compute queries `(batch, heads, length, d_kv)`."""
         return self.heads(self.q(hidden_states), 1)[0]
 
-    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, ...]:
+    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Compute keys and values `(batch, heads, length, d_kv)`."""
-        return self.heads(self.kv(memory), 2)
+        keys, values = self.heads(self.kv(memory), 2)
+        return keys, values
 
 
 class HDTDecoderSelfAttentionLayer(nn.Module):

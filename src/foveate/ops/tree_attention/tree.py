@@ -197,7 +197,10 @@ class Tree:
         assert self.order is None
         nodes = self.parent, self.level, self.first_child, self.num_children
         padded, tiles, largest_family = pad_forest(*nodes, self.tiles, self.largest_family)
-        return Tree(*padded, [], largest_family, level_order_tiles=tiles)
+        parent, level, first_child, num_children = padded
+        return Tree(
+            parent, level, first_child, num_children, [], largest_family, level_order_tiles=tiles
+        )
 
     @cached_property
     def tiles(self) -> "ForestTiles":
