@@ -42,7 +42,7 @@ from foveate import Document
 from foveate.data import Example
 from foveate.detectors import tfidf
 from foveate.evaluation.metrics import ROUGE
-from foveate.models.accelerate import speed_up
+from foveate.models.speed_ups import speed_up
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.text import plain_text
 from runs import run_in_parallel

@@ -64,7 +64,7 @@ class Encoder(NamedTuple):
         build: A function, importable in another process, that returns a model and its inputs
             besides the ids for a number of sequences and of tokens; on the default device.
         ours: Whether it is foveate's; others are left out once they are far slower.
-        own_capture: Whether `foveate.models.accelerate.cuda_graphs.capture` takes it.
+        own_capture: Whether `foveate.models.speed_ups.cuda_graphs.capture` takes it.
         parts: What is measured of it.
         forms: The forms it is measured in.
         group: Encoders are compared with those of ours in their group.
@@ -208,7 +208,7 @@ class Subject:
         if self.device != "cuda":
             raise RuntimeError("there are no CUDA graphs without a GPU")
         if self.own_capture:
-            from foveate.models.accelerate.cuda_graphs import capture, release
+            from foveate.models.speed_ups.cuda_graphs import capture, release
 
             capture(self.model)
             try:

@@ -88,8 +88,8 @@ class Reader(nn.Module):
         super().__init__()
         from transformers import LongT5Config, LongT5EncoderModel, T5Config, T5EncoderModel
 
-        from foveate.models.accelerate import speed_up
         from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
+        from foveate.models.speed_ups import speed_up
 
         sizes = t5_sizes(vocabulary, options)
         if arm.attention == "fovea":

@@ -15,11 +15,11 @@ from transformers import LongT5Config, LongT5EncoderModel, T5Config, T5EncoderMo
 from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm
 
 from fovea_arms import t5_sizes
-from foveate.models.accelerate import speed_up
-from foveate.models.accelerate.patching import apply_patches
-from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 from foveate.models.hdt import HDTConfig, HDTModel
+from foveate.models.speed_ups import speed_up
+from foveate.models.speed_ups.patching import apply_patches
+from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel
 from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 from needle_data import ANCHORS, Batch

@@ -21,7 +21,7 @@ import report
 from encoders import VOCABULARY, first_is_global, longformer
 from forms import Built, Encoder
 from forms_on_cpu import run_on_cpu
-from foveate.models.accelerate import speed_up
+from foveate.models.speed_ups import speed_up
 
 LENGTHS = (4096, 16_384, 65_536)
 MINUTES = 4.0

@@ -7,7 +7,7 @@ from finetune import Tuning, encode, fit, write
 from foveate import Document
 from foveate.data import Example
 from foveate.detectors import given_keywords
-from foveate.models.accelerate import speed_up
+from foveate.models.speed_ups import speed_up
 from foveate.preprocessing import LEDProcessor
 from tests.led import bpe, led
 

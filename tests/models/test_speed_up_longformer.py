@@ -14,13 +14,13 @@ from transformers import (
 )
 
 from foveate.models import projections
-from foveate.models.accelerate import restore, speed_up
-from foveate.models.accelerate.bert_layers import (
+from foveate.models.speed_ups import restore, speed_up
+from foveate.models.speed_ups.bert_layers import (
     FusedLongformerOutput,
     FusedLongformerSelfOutput,
 )
-from foveate.models.accelerate.layouts import WindowLayout
-from foveate.models.accelerate.longformer import (
+from foveate.models.speed_ups.layouts import WindowLayout
+from foveate.models.speed_ups.longformer import (
     UnchunkedLongformerLayer,
     WindowedLEDAttention,
     WindowedLongformerAttention,

@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import T5Config, T5EncoderModel
 
-from foveate.models.accelerate import speed_up
 from foveate.models.hdt import HDTConfig, HDTModel
+from foveate.models.speed_ups import speed_up
 from foveate.models.vcc import VccBertConfig, VccBertModel
 from foveate.ops.feed_forward import relu_feed_forward
 from foveate.ops.fovea_attention import fovea_attention

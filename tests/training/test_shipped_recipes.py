@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from foveate.models.accelerate import patches
+from foveate.models.speed_ups import patches
 from foveate.preprocessing import load_processor
 from foveate.training import Recipe, build_trainer, recipe_names, train
 from tests.conftest import random_record

@@ -35,9 +35,8 @@ class VCCProcessor(DocumentProcessor):
     Example:
         >>> from foveate import Document
         >>> from foveate.inference import default_model_path
-        >>> from foveate.preprocessing import VCCProcessor
-        >>> from transformers import AutoTokenizer
-        >>> tokenizer = AutoTokenizer.from_pretrained(default_model_path())
+        >>> from foveate.preprocessing import VCCProcessor, load_tokenizer
+        >>> tokenizer = load_tokenizer(default_model_path())
         >>> cod = Document.from_text("Cod swim.")
         >>> batch = VCCProcessor(tokenizer)(cod, query="Which fish?")
         >>> tokenizer.decode(batch["input_ids"][0])

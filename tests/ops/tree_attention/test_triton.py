@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.models.accelerate import cuda_graphs
-from foveate.models.accelerate.cuda_graphs import capture, release
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.padding import PackedForest
+from foveate.models.speed_ups import cuda_graphs
+from foveate.models.speed_ups.cuda_graphs import capture, release
 from foveate.ops._triton import math
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention, tree_attention_qkv
 from foveate.ops.tree_attention.reference import tree_attention as reference

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LongformerConfig, LongformerModel, LongT5Config, LongT5EncoderModel
 
-from foveate.models.accelerate import capture, speed_up
+from foveate.models.speed_ups import capture, speed_up
 from foveate.ops._triton import math
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter

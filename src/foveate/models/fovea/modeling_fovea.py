@@ -16,12 +16,12 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.t5.modeling_t5 import T5LayerFF, T5LayerNorm, T5Stack
 from transformers.utils.generic import can_return_tuple
 
-from foveate.models.accelerate import speed_up
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder
-from foveate.models.accelerate.patching import apply_patches
-from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.joint_layers import convert_parts, load_parts
 from foveate.models.padding import AlignedRows, PackedSequences
+from foveate.models.speed_ups import speed_up
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
+from foveate.models.speed_ups.patching import apply_patches
+from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.utils import bias_table
 from foveate.ops.fovea_attention import PaddedRows, fovea_attention
 

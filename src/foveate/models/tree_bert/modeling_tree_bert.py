@@ -11,8 +11,8 @@ from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
 from foveate.models.joint_layers import convert_parts
+from foveate.models.speed_ups.cuda_graphs import CapturableTreeEncoder
 from foveate.models.tree_bert_network import (
     NetworkConfig,
     TreeBertEmbeddings,

@@ -17,9 +17,9 @@ from torch import Tensor
 from transformers import EncoderDecoderCache
 from transformers.models.t5.modeling_t5 import T5Block, T5Stack
 
-from foveate.models.accelerate.t5 import RelativeT5Attention
 from foveate.models.decoding import decode_attention, find_cache, prefill_attention
 from foveate.models.padding import PaddingMask
+from foveate.models.speed_ups.t5 import RelativeT5Attention
 from foveate.ops.precision import accumulation_dtype
 
 

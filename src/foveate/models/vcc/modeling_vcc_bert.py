@@ -26,11 +26,11 @@ from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
 from transformers.utils.generic import can_return_tuple
 
-from foveate.models.accelerate.bert_layers import BERT_PATCHES
-from foveate.models.accelerate.patching import Patch, apply_patches
 from foveate.models.masked_lm import masked_lm_output
 from foveate.models.padding import PackedSequences
 from foveate.models.projections import project_heads
+from foveate.models.speed_ups.bert_layers import BERT_PATCHES
+from foveate.models.speed_ups.patching import Patch, apply_patches
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 

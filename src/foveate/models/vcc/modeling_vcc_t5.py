@@ -10,11 +10,11 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
 from transformers.utils.generic import can_return_tuple
 
-from foveate.models.accelerate import speed_up
-from foveate.models.accelerate.patching import apply_patches
-from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.padding import PackedSequences
 from foveate.models.projections import project_heads
+from foveate.models.speed_ups import speed_up
+from foveate.models.speed_ups.patching import apply_patches
+from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.utils import bias_table
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores

@@ -23,8 +23,8 @@ from transformers.models.longformer.modeling_longformer import (
     LongformerSelfAttention,
 )
 
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.projections import add_and_norm, project_heads
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 
 from .layouts import WindowLayout

@@ -111,7 +111,7 @@ def speed_up(model: Model) -> Model:
 
     Example:
         >>> from transformers import T5Config, T5ForConditionalGeneration
-        >>> from foveate.models.accelerate import restore, speed_up
+        >>> from foveate.models.speed_ups import restore, speed_up
         >>> config = T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
         >>> model = speed_up(T5ForConditionalGeneration(config))
         >>> type(model.encoder.block[0].layer[0].SelfAttention).__name__
@@ -156,7 +156,7 @@ def patches(model: nn.Module) -> dict[str, Patch]:
 
     Example:
         >>> from transformers import T5Config, T5EncoderModel
-        >>> from foveate.models.accelerate import patches, speed_up
+        >>> from foveate.models.speed_ups import patches, speed_up
         >>> config = T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
         >>> model = T5EncoderModel(config)
         >>> patches(model)

@@ -18,8 +18,8 @@ from transformers.models.longt5.modeling_longt5 import (
     LongT5TransientGlobalAttention,
 )
 
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.projections import project_heads
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.precision import widened

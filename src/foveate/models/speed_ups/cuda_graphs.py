@@ -153,8 +153,8 @@ def capture(model: Model) -> Model:
 
     Example:
         >>> from transformers import LongformerConfig, LongformerModel
-        >>> from foveate.models.accelerate import speed_up
-        >>> from foveate.models.accelerate.cuda_graphs import capture
+        >>> from foveate.models.speed_ups import speed_up
+        >>> from foveate.models.speed_ups.cuda_graphs import capture
         >>> config = LongformerConfig(
         ...     vocab_size=50, hidden_size=16, num_attention_heads=2, num_hidden_layers=1,
         ...     intermediate_size=32, attention_window=4,
