@@ -153,7 +153,7 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         """Channels of a head."""
         return int(self.config.d_kv)
 
-    def forward(
+    def forward(  # type: ignore[override] # has no inputs of decoders
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,

@@ -66,15 +66,9 @@ class RelativeT5Attention(T5Attention):
         return outputs
 
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: PaddingMask,
-        position_bias: Any,
-        **kwargs: Any,
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Any, position_bias: Any, **kwargs: Any
     ) -> Tensor:
-        """Attend in the decoder: `(batch, heads, length, head_dim)` in.
+        """Attend in the decoder, `(batch, heads, length, head_dim)` each.
 
         Returns:
             `(batch, queries, heads, head_dim)`.
