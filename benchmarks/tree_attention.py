@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
-from foveate.models.padding import PackedForest
+from foveate.models.packing import PackedForest
 from foveate.ops.tree_attention import Tree, tree_attention
 from timing import contender, graph_milliseconds, milliseconds
 from tree_documents import document

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import PreTrainedConfig, T5Config, T5EncoderModel
 
-from foveate.models.padding import PackedSequences
+from foveate.models.packing import PackedSequences
 from foveate.models.speed_ups import ORIGINALS, patches, restore, speed_up
 from foveate.models.speed_ups.layouts import BlockSummaries, PackedSpans, WindowLayout
 from tests.models.test_speed_up_longformer import led, longformer

@@ -5,7 +5,7 @@ import torch
 from transformers import DynamicCache
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from foveate.models.padding import padding_mask
+from foveate.models.masks import padding_mask
 from foveate.models.speed_ups import restore
 from foveate.models.vcc import VccT5Config, VccT5ForConditionalGeneration
 from foveate.models.vcc.cross_attention import CrossAttentionMasks

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from foveate.models.joint_layers import load_parts
-from foveate.models.padding import PackedForest
+from foveate.models.packing import PackedForest
 from foveate.models.projections import add_and_norm, drop
 from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled

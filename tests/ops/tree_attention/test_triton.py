@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.models.hdt import HDTConfig, HDTModel
-from foveate.models.padding import PackedForest
+from foveate.models.packing import PackedForest
 from foveate.models.speed_ups import cuda_graphs
 from foveate.models.speed_ups.cuda_graphs import capture, release
 from foveate.ops._triton import math

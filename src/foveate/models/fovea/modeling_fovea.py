@@ -17,7 +17,7 @@ from transformers.models.t5.modeling_t5 import T5LayerFF, T5LayerNorm, T5Stack
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.joint_layers import convert_parts, load_parts
-from foveate.models.padding import AlignedRows, PackedSequences
+from foveate.models.packing import PackedSequences
 from foveate.models.speed_ups import speed_up
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.models.speed_ups.patching import apply_patches
@@ -25,6 +25,7 @@ from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5M
 from foveate.models.utils import bias_table
 from foveate.ops.fovea_attention import PaddedRows, fovea_attention
 
+from .aligned_rows import AlignedRows
 from .configuration_fovea import FoveaConfig
 
 Lengths = list[int] | PaddedRows

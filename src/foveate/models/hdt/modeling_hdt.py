@@ -24,7 +24,7 @@ from transformers.utils.generic import can_return_tuple
 
 from foveate.models.joint_layers import convert_parts, load_parts
 from foveate.models.masked_lm import masked_lm_output
-from foveate.models.padding import PackedForest
+from foveate.models.packing import PackedForest
 from foveate.models.projections import drop, feed_forward
 from foveate.models.speed_ups.cuda_graphs import CapturableTreeEncoder
 from foveate.ops._triton.cache import cached_for_graphs

@@ -16,7 +16,8 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from foveate.models.decoding import decode_attention, find_cache, prefill_attention
 from foveate.models.joint_layers import load_parts
-from foveate.models.padding import PackedForest, mask_to_bias
+from foveate.models.masks import mask_to_bias
+from foveate.models.packing import PackedForest
 from foveate.models.utils import bias_table
 from foveate.ops.compiling import uncompiled
 from foveate.ops.cross_entropy import cross_entropy

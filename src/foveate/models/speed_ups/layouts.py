@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from foveate.models.padding import PackedSequences
+from foveate.models.packing import PackedSequences
 from foveate.ops.compiling import refuse_export
 from foveate.ops.precision import accumulation_dtype
 

@@ -151,15 +151,12 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         """Channels of a head."""
         return int(self.config.d_kv)
 
-    def forward(
+    def forward(  # type: ignore[override] # has no inputs of decoders
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
+        *,
         inputs_embeds: Tensor | None = None,
-        past_key_values: Any = None,
-        use_cache: bool | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
@@ -174,14 +171,10 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
             return super().forward(
                 input_ids,
                 attention_mask,
-                encoder_hidden_states,
-                encoder_attention_mask,
-                inputs_embeds,
-                past_key_values,
-                use_cache,
-                output_attentions,
-                output_hidden_states,
-                return_dict,
+                inputs_embeds=inputs_embeds,
+                output_attentions=output_attentions,
+                output_hidden_states=output_hidden_states,
+                return_dict=return_dict,
                 **kwargs,
             )
         if output_hidden_states is None:

@@ -12,7 +12,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.models.t5.modeling_t5 import T5Attention, eager_attention_forward
 
 from foveate.models.decoding import decode_attention, prefill_attention
-from foveate.models.padding import PaddingMask, padding_mask
+from foveate.models.masks import PaddingMask, padding_mask
 from foveate.models.projections import project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
@@ -66,15 +66,9 @@ class RelativeT5Attention(T5Attention):
         return outputs
 
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: PaddingMask,
-        position_bias: Any,
-        **kwargs: Any,
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Any, position_bias: Any, **kwargs: Any
     ) -> Tensor:
-        """Attend in the decoder: `(batch, heads, length, head_dim)` in.
+        """Attend in the decoder, `(batch, heads, length, head_dim)` each.
 
         Returns:
             `(batch, queries, heads, head_dim)`.

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from foveate.models.padding import PackedSequences, mask_to_bias
+from foveate.models.masks import mask_to_bias
+from foveate.models.packing import PackedSequences
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.ops.compiling import refuse_export
 from foveate.ops.relative_attention import bias_by_distance

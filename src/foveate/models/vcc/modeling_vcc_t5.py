@@ -10,7 +10,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
 from transformers.utils.generic import can_return_tuple
 
-from foveate.models.padding import PackedSequences
+from foveate.models.packing import PackedSequences
 from foveate.models.projections import project_heads
 from foveate.models.speed_ups import speed_up
 from foveate.models.speed_ups.patching import apply_patches

@@ -1,11 +1,9 @@
-"""Packing and unpacking of padded batches, and replacements for transformers' dense masks."""
+"""Packing and unpacking of padded batches, of sequences and of trees."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
@@ -106,7 +104,7 @@ class PackedSequences(PackedIndices):
         """
         batch, length = shape
         if real is not None:
-            _check_shape(real, shape)
+            check_mask_shape(real, shape)
         if real is None or real.numel() == 0:
             return cls([length] * batch if length else [], None, False, shape)
         refuse_export("attention_mask")
@@ -135,73 +133,12 @@ class PackedSequences(PackedIndices):
 pytree.register_dataclass(PackedSequences)
 
 
-def _check_shape(real: Tensor, shape: tuple[int, int]) -> None:
+def check_mask_shape(real: Tensor, shape: tuple[int, int]) -> None:
     """Raise ValueError unless an attention mask has the shape of the tokens."""
     if tuple(real.shape) != shape:
         raise ValueError(
             f"attention_mask must have the shape {shape} of the tokens, got {tuple(real.shape)}"
         )
-
-
-@dataclass(frozen=True)
-class AlignedRows(PackedIndices):
-    """The rows of a padded batch, with their real tokens moved to the front, and more padding.
-
-    Building them does not wait for the device to find out which tokens are real.
-
-    Attributes:
-        lengths: Number of real tokens of each row, `(batch,)` int64.
-        is_padding: `(batch, length)` bool; None where the batch has no padding.
-        size: Number of tokens of each row with all its padding.
-        indices: `(batch · length,)`, the position of each token in the flattened batch; None where
-            the batch has no padding.
-        shape: `(batch, length)` of the padded batch.
-    """
-
-    lengths: Tensor
-    is_padding: Tensor | None
-    size: int
-    indices: Tensor | None
-    shape: tuple[int, int]
-
-    @classmethod
-    def from_mask(
-        cls, real: Tensor | None, shape: tuple[int, int], size: int, device: torch.device
-    ) -> "AlignedRows":
-        """Align the rows of a batch by its attention mask.
-
-        Args:
-            real: `(batch, length)`, not 0 at real tokens; None where all tokens are real.
-            shape: `(batch, length)`.
-            size: Number of tokens of each row with its padding, at least `length`.
-            device: The device of the tokens.
-
-        Raises:
-            ValueError: The mask has another shape.
-        """
-        batch, length = shape
-        if real is None:
-            lengths = torch.full((batch,), length, device=device)
-            return cls(lengths, None, size, None, shape)
-        _check_shape(real, shape)
-        is_padding = real == 0
-        first = torch.arange(0, batch * length, length, device=device)[:, None]
-        indices = first + is_padding.int().argsort(dim=1, stable=True)
-        return cls(length - is_padding.sum(1), is_padding, size, indices.flatten(), shape)
-
-    def pack(self, padded: Tensor) -> Tensor:
-        """Gather `(batch, length, ...)` to `(batch · size, ...)`."""
-        rows: Tensor = super().pack(padded).unflatten(0, self.shape)
-        padding = rows.new_zeros(len(rows), self.size - rows.shape[1], *rows.shape[2:])
-        return torch.cat([rows, padding], dim=1).flatten(0, 1)
-
-    def unpack(self, packed: Tensor) -> Tensor:
-        """Scatter `(batch · size, ...)` to `(batch, length, ...)`, zero at padding."""
-        rows = packed.unflatten(0, (-1, self.size))[:, : self.shape[1]]
-        padded = super().unpack(rows.flatten(0, 1))
-        if self.is_padding is None:
-            return padded
-        return padded.masked_fill(self.is_padding[..., None], 0)
 
 
 @dataclass(frozen=True)
@@ -263,61 +200,3 @@ class PackedForest(PackedIndices):
         tree, indices, first = Tree.from_padded(parent_ids, attention_mask)
         batch, length = parent_ids.shape
         return cls(tree, indices, first, (batch, length))
-
-
-class PaddingMask:
-    """The real keys of a batch, passed to attention in place of a mask of all pairs.
-
-    Args:
-        arguments: The arguments of a mask function of transformers.
-
-    Attributes:
-        batch: Number of sequences.
-        length: Number of keys.
-        past: Number of keys before the first query.
-    """
-
-    def __init__(self, arguments: dict[str, Any]) -> None:
-        past = arguments["q_offset"]
-        self.past = (
-            past.clone() if isinstance(past, Tensor) else past
-        )  # static caches change theirs
-        self._arguments = arguments | {"q_offset": self.past}
-        self.batch, self.length = arguments["batch_size"], arguments["kv_length"]
-
-    @cached_property
-    def real(self) -> Tensor | None:
-        """`(batch, length)` bool, None where all keys are real."""
-        mask = self._arguments["attention_mask"]
-        if mask is None:
-            return None
-        mask = mask[:, self._arguments["kv_offset"] :]
-        return F.pad(mask, (0, self.length - mask.shape[1]))  # a static cache has unused entries
-
-    @cached_property
-    def packed(self) -> PackedSequences:
-        """The real tokens, packed."""
-        return PackedSequences.from_mask(self.real, (self.batch, self.length))
-
-    @cached_property
-    def key_bias(self) -> Tensor | None:
-        """`(batch, length)`, -inf at padding and 0 elsewhere, None where all keys are real."""
-        return None if self.real is None else mask_to_bias(self.real)
-
-    @cached_property
-    def dense(self) -> Tensor | None:
-        """The mask of all pairs that transformers' eager attention takes."""
-        from transformers.masking_utils import eager_mask  # trees need no transformers
-
-        mask: Tensor | None = eager_mask(**self._arguments)
-        return mask
-
-
-def mask_to_bias(mask: Tensor) -> Tensor:
-    """Turn a mask into a bias on the scores of keys: -inf where it is 0, and 0 elsewhere."""
-    return torch.zeros(mask.shape, device=mask.device).masked_fill(mask == 0, -torch.inf)
-
-
-def padding_mask(**arguments: Any) -> PaddingMask:
-    """Build a `PaddingMask`; registered in place of a mask function of transformers."""
-    return PaddingMask(arguments)
