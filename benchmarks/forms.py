@@ -36,7 +36,6 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import report
-from foveate.ops.linear import for_graphs
 
 Built = tuple[nn.Module, dict[str, Any]]
 """An encoder, and its inputs besides the ids."""
@@ -153,7 +152,7 @@ class Subject:
     def __init__(self, wanted: Measurement, device: str, whole: bool) -> None:
         counters.clear()
         self.device, self.whole = device, whole
-        self.ours, self.own_capture = wanted.encoder.ours, wanted.encoder.own_capture
+        self.own_capture = wanted.encoder.own_capture
         torch.manual_seed(0)
         with torch.device(device):
             self.model, self.inputs = wanted.encoder.build(wanted.batch, wanted.tokens)
@@ -216,14 +215,10 @@ class Subject:
                 return self._measure_direct(self._function(part))
             finally:
                 release(self.model)
-        if self.ours:
-            from foveate.models.projections import lay_out_weights
-
-            lay_out_weights(self.model)  # as `capture` does
         run = self._function(part)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with for_graphs(), torch.cuda.stream(stream):
+        with torch.cuda.stream(stream):
             for _ in range(2):  # compiles, and builds the tables that are cached for a stream
                 run()
             stream.synchronize()
@@ -238,7 +233,7 @@ class Subject:
         graph = torch.cuda.CUDAGraph()
         try:
             options = {"stream": stream, "capture_error_mode": "thread_local"}
-            with for_graphs(), torch.cuda.graph(graph, **options):
+            with torch.cuda.graph(graph, **options):
                 output = run()
         except Exception as error:
             raise _BrokenDeviceError(_reason(error)) from None

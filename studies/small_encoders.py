@@ -260,7 +260,7 @@ class SequenceAttention(nn.Module):
 
     def __init__(self, tree_attention: nn.Module, attend: Callable[..., Tensor]) -> None:
         super().__init__()
-        self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
+        self.qkv, self.o = tree_attention.qkv, tree_attention.o
         self.num_heads, self.attend = tree_attention.num_heads, attend
 
     def forward(
@@ -275,10 +275,7 @@ class SequenceAttention(nn.Module):
             rotation: The angles of rotary positions, if there are any.
         """
         number, used = (layout, None) if isinstance(layout, int) else (len(layout), layout)
-        q, k, v = (
-            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
-            for projection in (self.q, self.k, self.v)
-        )
+        q, k, v = self.qkv(hidden_states).unflatten(-1, (3, self.num_heads, -1)).unbind(-3)
         if rotation is not None:
             q, k = rotate(q, k, *rotation)
         q, k, v = (x.unflatten(0, (number, -1)) for x in (q, k, v))

@@ -25,12 +25,13 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from foveate.models.joint_layers import load_parts
 from foveate.models.packing import PackedForest
-from foveate.models.projections import add_and_norm, drop, project, project_heads
+from foveate.models.projections import add_and_norm, drop
 from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
 from foveate.ops.precision import widened
-from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.ops.tree_attention import Tree, tree_attention_qkv
 from foveate.ops.tree_attention.dense import attend_families
 from foveate.ops.tree_attention.eager import update_by_family
 from foveate.ops.tree_attention.families import batch_families
@@ -263,18 +264,17 @@ class TreeBertSelfAttention(nn.Module):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.num_heads = config.num_attention_heads
-        self.query = nn.Linear(config.hidden_size, config.hidden_size)
-        self.key = nn.Linear(config.hidden_size, config.hidden_size)
-        self.value = nn.Linear(config.hidden_size, config.hidden_size)
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
+        load_parts(self, "qkv", ("query", "key", "value"))
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Let every node attend to its parent, its siblings, its children and itself."""
-        q, k, v = self.project(hidden_states)
-        return tree_attention(q, k, v, tree).flatten(1)
+        return tree_attention_qkv(self.project(hidden_states), tree).flatten(1)
 
-    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
-        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        return project_heads(hidden_states, self.num_heads, self.query, self.key, self.value)
+    def project(self, hidden_states: Tensor) -> Tensor:
+        """Compute queries, keys and values `(nodes, 3, heads, head_dim)`."""
+        projected: Tensor = self.qkv(hidden_states).unflatten(1, (3, self.num_heads, -1))
+        return projected
 
 
 class TreeBertResidual(nn.Module):
@@ -288,8 +288,8 @@ class TreeBertResidual(nn.Module):
 
     def forward(self, hidden_states: Tensor, residual: Tensor) -> Tensor:
         """Project `(nodes, in_features)` and add the input of the layer."""
-        (update,) = project(hidden_states, self.dense)
-        return add_and_norm(residual, drop(self.dropout, update), self.LayerNorm)
+        update = drop(self.dropout, self.dense(hidden_states))
+        return add_and_norm(residual, update, self.LayerNorm)
 
 
 class TreeBertAttention(nn.Module):
@@ -316,8 +316,7 @@ class TreeBertIntermediate(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Expand every hidden state."""
-        (inner,) = project(hidden_states, self.dense)
-        output: Tensor = self.activation(inner)
+        output: Tensor = self.activation(self.dense(hidden_states))
         return output
 
 
@@ -341,7 +340,7 @@ class TreeBertLayer(nn.Module):
 
     def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
         """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        return self.attention.self.project(hidden_states)
+        return self.attention.self.project(hidden_states).unbind(1)
 
     def finish(self, attended: Tensor, hidden_states: Tensor) -> Tensor:
         """Apply what follows the attention `(nodes, heads, head_dim)`, to every node by itself."""
@@ -627,8 +626,8 @@ def load_network(folder: Path) -> TreeBertNetwork | None:
         return None
     with _WithoutInitialization():
         network = TreeBertNetwork(config)
-    expected = {name: weight.shape for name, weight in network.state_dict().items()}
-    if expected != {name: weight.shape for name, weight in weights.items()}:
+    try:
+        network.load_state_dict(weights, assign=True)
+    except RuntimeError:  # other weights, or weights of other shapes
         return None
-    network.load_state_dict(weights, assign=True)
     return network.float().eval()

@@ -58,11 +58,11 @@ class DocumentProcessor(ProcessorMixin):
 
     @classmethod
     def from_pretrained(
-        cls, pretrained_model_name_or_path: str | PathLike[str], **kwargs: Any
+        cls, pretrained_model_name_or_path: str | PathLike[str], *args: Any, **kwargs: Any
     ) -> Any:
         """Load a processor and its tokenizer, see `ProcessorMixin.from_pretrained`."""
         options = tokenizer_options(pretrained_model_name_or_path)
-        return super().from_pretrained(pretrained_model_name_or_path, **options | kwargs)
+        return super().from_pretrained(pretrained_model_name_or_path, *args, **options | kwargs)
 
     @property
     def model_input_names(self) -> list[str]:

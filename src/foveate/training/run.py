@@ -195,7 +195,7 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
             raise
         raise ImportError(str(error)) from error  # for what `report_to` names
     if _repeats_steps(model, arguments):
-        capture(model)  # last, since it lays out weights where they are, and Trainer moves them
+        capture(model)
     return trainer
 
 

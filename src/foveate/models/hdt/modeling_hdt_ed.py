@@ -15,6 +15,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from foveate.models.decoding import decode_attention, find_cache, prefill_attention
+from foveate.models.joint_layers import load_parts
 from foveate.models.masks import mask_to_bias
 from foveate.models.packing import PackedForest
 from foveate.models.utils import bias_table
@@ -139,26 +140,23 @@ class RelativeBias(nn.Embedding):
         return table[bucket].T[:, None]
 
 
-class HDTDecoderAttention(nn.Module):
-    """Attention over the decoder's own tokens or over a memory; no biases."""
+class _DecoderAttention(nn.Module):
+    """Base class of the decoder's attention; no biases."""
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
         self.num_heads, self.scale = config.num_heads, config.d_kv**-0.5
         self.max_distance = config.relative_attention_max_distance
-        inner = config.num_heads * config.d_kv
-        self.q = nn.Linear(config.d_model, inner, bias=False)
-        self.k = nn.Linear(config.d_model, inner, bias=False)
-        self.v = nn.Linear(config.d_model, inner, bias=False)
-        self.o = nn.Linear(inner, config.d_model, bias=False)
+        self.o = nn.Linear(config.num_heads * config.d_kv, config.d_model, bias=False)
 
-    def keys_and_values(self, hidden_states: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute keys and values `(batch, heads, length, d_kv)`."""
-        return self._heads(self.k(hidden_states)), self._heads(self.v(hidden_states))
+    def heads(self, projected: Tensor, number: int) -> tuple[Tensor, ...]:
+        """Separate several projections to `(batch, heads, length, d_kv)` each."""
+        heads: Tensor = projected.unflatten(-1, (number, self.num_heads, -1))
+        return heads.permute(2, 0, 3, 1, 4).unbind(0)
 
     def forward(
         self,
-        hidden_states: Tensor,
+        q: Tensor,
         keys: Tensor,
         values: Tensor,
         key_bias: Tensor | None,
@@ -166,7 +164,6 @@ class HDTDecoderAttention(nn.Module):
         past: int | None = None,
     ) -> Tensor:
         """Attend to all keys, or causally after `past` keys; see `RelativeBias.for_queries`."""
-        q = self._heads(self.q(hidden_states))
         if q.shape[2] == 1:
             out = decode_attention(q, keys, values, bias=bias, key_bias=key_bias, scale=self.scale)
         else:
@@ -183,9 +180,37 @@ class HDTDecoderAttention(nn.Module):
         output: Tensor = self.o(out.flatten(2))
         return output
 
-    def _heads(self, projected: Tensor) -> Tensor:
-        heads: Tensor = projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        return heads
+
+class HDTDecoderSelfAttention(_DecoderAttention):
+    """Attention over the decoder's own tokens."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.qkv = nn.Linear(config.d_model, 3 * self.o.in_features, bias=False)
+        load_parts(self, "qkv", ("q", "k", "v"))
+
+    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
+        """Compute queries, keys and values `(batch, heads, length, d_kv)`."""
+        return self.heads(self.qkv(hidden_states), 3)
+
+
+class HDTCrossAttention(_DecoderAttention):
+    """Attention over a memory."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.q = nn.Linear(config.d_model, self.o.in_features, bias=False)
+        self.kv = nn.Linear(config.d_model, 2 * self.o.in_features, bias=False)
+        load_parts(self, "kv", ("k", "v"))
+
+    def queries(self, hidden_states: Tensor) -> Tensor:
+        """Compute queries `(batch, heads, length, d_kv)`."""
+        return self.heads(self.q(hidden_states), 1)[0]
+
+    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute keys and values `(batch, heads, length, d_kv)`."""
+        keys, values = self.heads(self.kv(memory), 2)
+        return keys, values
 
 
 class HDTDecoderSelfAttentionLayer(nn.Module):
@@ -194,7 +219,7 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
     def __init__(self, config: HDTConfig, layer_idx: int) -> None:
         super().__init__()
         self.layer_idx = layer_idx
-        self.SelfAttention = HDTDecoderAttention(config)
+        self.SelfAttention = HDTDecoderSelfAttention(config)
         if layer_idx == 0:  # all blocks use the bias of the first
             self.SelfAttention.relative_attention_bias = RelativeBias(config)
         self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
@@ -213,7 +238,7 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
         block can only be read within their block.
         """
         normed = self.layer_norm(hidden_states)
-        keys, values = self.SelfAttention.keys_and_values(normed)
+        q, keys, values = self.SelfAttention.project(normed)
         if past_key_values is not None:
             cache = past_key_values.self_attention_cache
             keys, values = cache.update(keys, values, self.layer_idx)
@@ -221,7 +246,7 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
         if bias is None:
             relative_bias = cast(RelativeBias, self.SelfAttention.relative_attention_bias)
             bias = relative_bias.for_queries(hidden_states.shape[1], past, normed.device)
-        attended = self.SelfAttention(normed, keys, values, key_bias, bias, past)
+        attended = self.SelfAttention(q, keys, values, key_bias, bias, past)
         return hidden_states + self.dropout(attended), bias
 
 
@@ -231,7 +256,7 @@ class HDTCrossAttentionLayer(nn.Module):
     def __init__(self, config: HDTConfig, layer_idx: int) -> None:
         super().__init__()
         self.layer_idx = layer_idx
-        self.EncDecAttention = HDTDecoderAttention(config)
+        self.EncDecAttention = HDTCrossAttention(config)
         self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
@@ -253,8 +278,8 @@ class HDTCrossAttentionLayer(nn.Module):
                 *self.EncDecAttention.keys_and_values(memory), self.layer_idx
             )
             past_key_values.is_updated[self.layer_idx] = True
-        normed = self.layer_norm(hidden_states)
-        attended: Tensor = self.dropout(self.EncDecAttention(normed, keys, values, memory_bias))
+        q = self.EncDecAttention.queries(self.layer_norm(hidden_states))
+        attended: Tensor = self.dropout(self.EncDecAttention(q, keys, values, memory_bias))
         return hidden_states + attended
 
 

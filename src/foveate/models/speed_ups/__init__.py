@@ -32,7 +32,6 @@ from transformers.models.t5.modeling_t5 import (
 
 from . import bert_layers, longformer, longt5, t5, t5_layers
 from .cuda_graphs import capture, release
-from .float8 import use_float8
 from .patching import Patch, apply_patches
 
 __all__ = [
@@ -47,7 +46,6 @@ __all__ = [
     "restore",
     "speed_up",
     "speed_up_if_possible",
-    "use_float8",
 ]
 
 ATTENTION_PATCHES = (

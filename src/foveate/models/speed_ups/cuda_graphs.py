@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
-from foveate.models.projections import lay_out_weights
 from foveate.ops.backends import choose
 from foveate.ops.tree_attention import Tree
 
@@ -112,13 +111,9 @@ class CapturableTreeEncoder(CapturableEncoder):
         _, pads = self.layer_runner(hidden_states, hidden_states.numel(), all_hidden_states)
         if not pads:
             return self.run_layers(hidden_states, tree, all_hidden_states)
-        bucket = tree.bucket
-        if missing := bucket.size - len(tree):
+        if missing := len(tree.padded) - len(tree):
             hidden_states = F.pad(hidden_states, (0, 0, 0, missing))
-        return replay(self, self._run_in_bucket, hidden_states, bucket)[: len(tree)]
-
-    def _run_in_bucket(self, hidden_states: Tensor, layout: Any) -> Tensor:
-        return self.run_layers(hidden_states, Tree.from_bucket(layout))
+        return replay(self, self.run_layers, hidden_states, tree.padded)[: len(tree)]
 
 
 def capture(model: Model) -> Model:
@@ -129,7 +124,7 @@ def capture(model: Model) -> Model:
     so are the kernels that compute its gradients. The latest eight graphs of inference are kept,
     each with the memory that the encoder needs to run, and the latest eight of training, which
     together need the memory of the largest. Outputs are the same, bit for bit or, where a batch is
-    padded or QuACK computes the products, within rounding.
+    padded, within rounding.
 
     Batches are padded to one of a few sizes, so that a graph serves nearly all batches of about
     that size, whatever their lengths or structure; up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of
@@ -137,10 +132,6 @@ def capture(model: Model) -> Model:
     captured, and in other models the shape includes the length of each sequence without its
     padding, and in VCC the number of its VIP tokens. In Longformer and LED it always includes the
     number of global tokens.
-
-    Weights that are multiplied by the same input are laid side by side in memory, which saves
-    copies in every pass, unless `torch.autocast` casts them. A model that is moved or cast
-    afterwards loses this: capture it where it will run.
 
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or
@@ -178,16 +169,12 @@ def capture(model: Model) -> Model:
             "an LED or a LongT5 after speed_up, or an HDT, a TreeBert, a Fovea or a VCC model"
         )
     for encoder in encoders:
-        lay_out_weights(encoder)
         encoder.uses_cuda_graphs = True
     return model
 
 
 def release(model: Model) -> Model:
-    """Undo `capture` in place, and delete the graphs; leave other models unchanged.
-
-    Weights stay where `capture` placed them.
-    """
+    """Undo `capture` in place, and delete the graphs; leave other models unchanged."""
     for module in model.modules():
         if isinstance(module, CapturableEncoder) and module.uses_cuda_graphs:
             del module.uses_cuda_graphs

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from foveate.ops._triton.cache import retain_graph_tensors, stream_id
 from foveate.ops.differentiation import once_differentiable
-from foveate.ops.linear import for_graphs
 
 MAX_GRAPHS, MAX_SHAPES = 8, 512
 """How many graphs a module keeps, and how many shapes it remembers: the latest of either."""
@@ -147,7 +146,6 @@ def _capturing(gradients: bool) -> Iterator[Any]:
         torch.inference_mode(False),
         torch.set_grad_enabled(gradients),
         autocast,
-        for_graphs(),
         retain_graph_tensors() as retained,
     ):
         yield retained

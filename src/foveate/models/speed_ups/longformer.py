@@ -23,7 +23,7 @@ from transformers.models.longformer.modeling_longformer import (
     LongformerSelfAttention,
 )
 
-from foveate.models.projections import add_and_norm, project, project_heads
+from foveate.models.projections import add_and_norm, project_heads
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 
@@ -130,10 +130,9 @@ class FusedLEDEncoderLayer(LEDEncoderLayer):
         attended, *weights = self.self_attn(hidden_states, *args, **kwargs)
         attended = F.dropout(attended, self.dropout, self.training)
         hidden_states = add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
-        (inner,) = project(hidden_states, self.fc1)
-        inner = F.dropout(self.activation_fn(inner), self.activation_dropout, self.training)
-        (update,) = project(inner, self.fc2)
-        update = F.dropout(update, self.dropout, self.training)
+        inner = self.activation_fn(self.fc1(hidden_states))
+        inner = F.dropout(inner, self.activation_dropout, self.training)
+        update = F.dropout(self.fc2(inner), self.dropout, self.training)
         hidden_states = add_and_norm(hidden_states, update, self.final_layer_norm)
         if hidden_states.dtype == torch.float16 and not hidden_states.isfinite().all():
             largest = torch.finfo(torch.float16).max - 1000  # as in transformers

@@ -18,7 +18,7 @@ from transformers.models.longt5.modeling_longt5 import (
     LongT5TransientGlobalAttention,
 )
 
-from foveate.models.projections import project, project_heads
+from foveate.models.projections import project_heads
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
@@ -72,8 +72,7 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
             max_distance=self.relative_attention_max_distance,
             scale=1.0,
         )
-        (output,) = project(out.flatten(1), self.o)
-        return packed.unpack(output), position_bias
+        return packed.unpack(self.o(out.flatten(1))), position_bias
 
 
 class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
@@ -126,8 +125,7 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
             max_distance=self.relative_attention_max_distance,
             scale=1.0,
         )
-        (output,) = project(out.flatten(1), self.o)
-        return packed.unpack(output), position_bias
+        return packed.unpack(self.o(out.flatten(1))), position_bias
 
 
 def has_known_longt5_attention(stack: Any) -> bool:
@@ -153,7 +151,7 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         """Channels of a head."""
         return int(self.config.d_kv)
 
-    def forward(
+    def forward(  # type: ignore[override] # has no inputs of decoders
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,

@@ -13,7 +13,7 @@ from transformers.models.t5.modeling_t5 import T5Attention, eager_attention_forw
 
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.masks import PaddingMask, padding_mask
-from foveate.models.projections import project, project_heads
+from foveate.models.projections import project_heads
 from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.precision import widened
@@ -66,15 +66,9 @@ class RelativeT5Attention(T5Attention):
         return outputs
 
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: PaddingMask,
-        position_bias: Any,
-        **kwargs: Any,
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Any, position_bias: Any, **kwargs: Any
     ) -> Tensor:
-        """Attend in the decoder: `(batch, heads, length, head_dim)` in.
+        """Attend in the decoder, `(batch, heads, length, head_dim)` each.
 
         Returns:
             `(batch, queries, heads, head_dim)`.
@@ -114,8 +108,7 @@ class RelativeT5Attention(T5Attention):
             q_lengths=packed.lengths,
             max_distance=self.relative_attention_max_distance,
         )
-        (output,) = project(out.flatten(1), self.o)
-        return packed.unpack(output)
+        return packed.unpack(self.o(out.flatten(1)))
 
     def _bias(self, hidden_states: Tensor, mask: PaddingMask) -> Tensor:
         """Return what block 0 passes to the others; at least float32, as the scores are.

@@ -11,7 +11,7 @@ from transformers.models.t5.modeling_t5 import (
     T5PreTrainedModel,
 )
 
-from foveate.models.projections import feed_forward, project, to_weight_dtype
+from foveate.models.projections import feed_forward, to_weight_dtype
 from foveate.ops.backends import autocast
 from foveate.ops.gated_gelu import gated_gelu
 from foveate.ops.rms_norm import rms_norm
@@ -79,8 +79,8 @@ class GatedGELUDense(nn.Module):
             outputs: Tensor = super().forward(hidden_states)
             return outputs
         hidden_states = autocast(hidden_states)  # once for both products
-        gated = self.dropout(gated_gelu(*project(hidden_states, self.wi_0, self.wi_1)))
-        (output,) = project(to_weight_dtype(gated, self.wo), self.wo)
+        gated = self.dropout(gated_gelu(self.wi_0(hidden_states), self.wi_1(hidden_states)))
+        output: Tensor = self.wo(to_weight_dtype(gated, self.wo))
         return output
 
 

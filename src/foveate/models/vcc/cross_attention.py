@@ -76,6 +76,8 @@ class VipCrossAttention(RelativeT5Attention):
     in generation. Padding has no say.
     """
 
+    layer_idx: Any
+
     def forward(
         self,
         hidden_states: Tensor,
@@ -118,41 +120,24 @@ class VipCrossAttention(RelativeT5Attention):
             blocks,
             *args,
             encoder_states=key_value_states,
-            shares=self._shares(hidden_states, mask.decoder, cache),
+            shares=self._shares(hidden_states, mask.decoder, cache)[..., None],
             **kwargs,
         )
 
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: PaddingMask,
-        position_bias: Any,
-        *,
-        encoder_states: Tensor,
-        shares: Tensor,
-        **kwargs: Any,
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Any, position_bias: Any, **kwargs: Any
     ) -> Tensor:
         """Attend to block means, and to the tokens of the blocks that the queries attend to most.
 
-        Args:
-            q: `(batch, heads, queries, head_dim)`.
-            k: Keys of block means `(batch, heads, blocks, head_dim)`.
-            v: Values, shaped like the keys.
-            mask: Of the encoder's tokens.
-            position_bias: The `EncoderBlocks`.
-            encoder_states: `(batch, length, d_model)`.
-            shares: Each query's weight in the choice of blocks, `(batch, queries)`.
-            kwargs: Other arguments of transformers.
+        The keys and values are those of block means; the `position_bias` is the `EncoderBlocks`.
         """
         blocks: EncoderBlocks = position_bias
         num_blocks = blocks.counts.shape[1]  # a static cache has unused entries
         k, v = k[:, :, :num_blocks], v[:, :, :num_blocks]
         scores = (q @ k.mT).float() + blocks.bias
         count = min(self.config.num_fine_blocks, num_blocks)
-        best = (scores.softmax(-1).mean(1) * shares[..., None]).sum(1).topk(count).indices
-        tokens, real = blocks.tokens(encoder_states, best)
+        best = (scores.softmax(-1).mean(1) * kwargs["shares"]).sum(1).topk(count).indices
+        tokens, real = blocks.tokens(kwargs["encoder_states"], best)
         keys = torch.cat([k, self._heads(self.k(tokens))], 2)
         values = torch.cat([v, self._heads(self.v(tokens))], 2)
         multiplicity = torch.cat([blocks.counts.scatter(1, best, 0), real], 1)

@@ -11,7 +11,7 @@ from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNo
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.packing import PackedSequences
-from foveate.models.projections import project, project_heads
+from foveate.models.projections import project_heads
 from foveate.models.speed_ups import speed_up
 from foveate.models.speed_ups.patching import apply_patches
 from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
@@ -51,7 +51,7 @@ class VccT5Attention(T5Attention):
             key_bias=inputs.key_bias,
             max_distance=self.relative_attention_max_distance,
         )
-        (output,) = project(attended.flatten(1), self.o)
+        output: Tensor = self.o(attended.flatten(1))
         return output
 
     def vip_scores(
