@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --no-compile
 READY := .venv/.ready
 
-.PHONY: demo test pytest lint format docs
+.PHONY: demo test pytest nightly lint format docs
 
 # The pip that comes with Python takes a minute longer to resolve the packages.
 $(READY): pyproject.toml
@@ -22,6 +22,9 @@ test: lint pytest
 
 pytest: $(READY)
 	$(BIN)/pytest --quiet --numprocesses auto --dist worksteal
+
+nightly:
+	PYTHON=$(PYTHON) .ci/nightly
 
 lint: $(READY)
 	$(BIN)/ruff check .

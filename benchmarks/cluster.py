@@ -46,6 +46,7 @@ os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"
 
 import torch
 
+import arguments
 import report
 from foveate import Document, Index
 from foveate.index.build import Builder, Job, Part, in_this_process
@@ -273,12 +274,9 @@ class Experiment:
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser = arguments.parser(__doc__, "data", "model", output=report.RESULTS / "cluster.json")
     parser.add_argument("--documents", type=int, default=200)
-    parser.add_argument("--model", help="a checkpoint other than the default model")
     parser.add_argument("--sentences", type=int, default=1_000_000)
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "cluster.json")
     parser.add_argument("--nodes", type=int, nargs="+", default=[2], help="sizes of clusters")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -316,8 +314,8 @@ def main() -> None:
         built["speed_up_after_first_file"] = one["rest_s"] / built["rest_s"]
         results["clusters"].append(built)
         save(f"{number} nodes")
-    for name, arguments in interruptions.items():
-        results[name] = experiment.build(*arguments)
+    for name, how in interruptions.items():
+        results[name] = experiment.build(*how)
         save(name)
     results["writer"] = measure_writer(work / "writer", files, options.sentences)
     save("writer")

@@ -49,6 +49,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+import arguments
 import report
 from encoding import PROPOSAL, anchors_with_text, count_tokens, spread
 from foveate import Document, Encoder
@@ -58,7 +59,7 @@ from retrieval_systems import minilm_path
 from structured_documents import papers
 from timing import resident
 
-PAGE = report.ROOT / "docs" / "numbers" / "cpu.md"
+PAGE = report.ROOT / "docs" / "numbers" / "encoding.md"
 RESULT, AVX2 = "cpu.json", "cpu-avx2.json"
 SYSTEMS = (
     ("foveate", "float32"),
@@ -88,23 +89,19 @@ Encode = Callable[[list[str]], Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
+    parser = arguments.parser(__doc__, "data", "minilm", "docs", output=report.RESULTS)
     parser.add_argument("--systems", nargs="+", help="such as foveate and OpenVINO; all if none")
     parser.add_argument("--dtypes", nargs="+", choices=LEVELS, default=list(LEVELS))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
     parser.add_argument("--result", default=RESULT, help="name of the file of results")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
-        saved = {name: tables(report.load(options.output / name)) for name in (RESULT, AVX2)}
-        avx2 = {f"{name}, AVX2": table for name, table in saved[AVX2].items()}
-        report.write_tables(PAGE, saved[RESULT] | avx2)
+        files = {"sentences": RESULT, "sentences, AVX2": AVX2}
+        tables = {name: table(report.load(options.output / file)) for name, file in files.items()}
+        report.write_tables(PAGE, tables)
         return
     torch.set_num_threads(options.threads)
     options.minilm = options.minilm or minilm_path()
@@ -133,8 +130,7 @@ def main() -> None:
             "floors": floors(options.dtypes),
             "rows": measure(present, Path(name), options),
         }
-    for table in tables(results).values():
-        print(f"\n{table}")
+    print(f"\n{table(results)}")
     report.save(
         options.output / options.result,
         results,
@@ -585,8 +581,8 @@ def least_seconds(run: Callable[[], Any]) -> float:
 # Tables
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Format the results, by the name of the table."""
+def table(results: dict[str, Any]) -> str:
+    """Format the results."""
     tokens, sentences = (results["setting"][name] for name in ("tokens", "sentences"))
     cells = [
         [
@@ -601,13 +597,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         for row in results["rows"]
     ]
     header = ["system", "tokens/s", "sentences/s", "spread %", "error", "peak MiB", "form"]
-    floor_cells = [
-        [dtype, one["GFLOP/s"], round(one["tokens/s"])] for dtype, one in results["floors"].items()
-    ]
-    return {
-        "systems": report.table(header, cells),
-        "floors": report.table(["products in", "GFLOP/s", "tokens/s"], floor_cells),
-    }
+    return report.table(header, cells)
 
 
 if __name__ == "__main__":

@@ -261,11 +261,12 @@ def main() -> None:
     if options.docs or options.plot:
         saved = json.loads(target.read_text())
         if options.docs:
-            rows = with_graphs(saved["results"]["rows"])
-            compiled = with_graphs(report.load(COMPILED)["rows"])
-            found = forms.tables(rows) | forms.tables(compiled, "compiled, ")
-            del found["compiled, failed"]  # an empty table
-            report.write_tables(PAGE, found)
+            short = [row for row in saved["results"]["rows"] if row["tokens"] == LENGTHS[0]]
+            long = report.load(COMPILED)["rows"]
+            tables = {"short": short, "long": long}
+            report.write_tables(
+                PAGE, {name: forms.table(with_graphs(rows)) for name, rows in tables.items()}
+            )
         if options.plot:
             plot(saved)
         return

@@ -42,6 +42,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import arguments
 import report
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
@@ -52,7 +53,7 @@ from retrieval_systems import minilm_path
 from structured_documents import papers
 from timing import Memory
 
-PAGE = report.ROOT / "docs" / "numbers" / "sentence-vectors.md"
+PAGE = report.ROOT / "docs" / "numbers" / "encoding.md"
 PROPOSAL = report.ROOT / "examples" / "pep-0703.rst"
 LENGTHS = {"cpu": (4096, 16384, 65536, 262144), "cuda": (4096, 16384, 65536, 262144, 1048576)}
 SYSTEMS = {
@@ -79,16 +80,12 @@ WARM_UP = "Cod swim. They eat krill.\n\nEels are long."
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
+    parser = arguments.parser(__doc__, "data", "minilm", "docs", output=report.RESULTS)
     parser.add_argument("--device", choices=LENGTHS, default="cpu")
     parser.add_argument(
         "--texts", nargs="+", help="such as PEP, papers, book and 4096; all if none"
     )
     parser.add_argument("--seconds", type=float, default=40, help="limit of repeating a text")
-    parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
@@ -108,8 +105,7 @@ def main() -> None:
                 continue  # to read sentences by themselves takes as long in any document
             rows.append(run(text, system, dtype, options))
             print(json.dumps(rows[-1]), flush=True)
-    for table in (speed_table(rows), length_table(rows)):
-        print(f"\n{table}")
+    print(f"\n{speed_table(rows)}")
     report.save(
         options.output / f"encoding-{options.device}.json",
         {"setting": {"seconds": options.seconds}, "errors": errors, "rows": rows},
@@ -277,20 +273,18 @@ def relative_errors(device: str) -> dict[str, float]:
 
 def tables(folder: Path) -> dict[str, str]:
     """Format the saved results of each device, by the name of the table."""
-    found = {}
-    for device in LENGTHS:
-        path = folder / f"encoding-{device}.json"
-        if path.exists():
-            rows = report.load(path)["rows"]
-            found[f"{device} speed"] = speed_table(rows)
-            found[f"{device} lengths"] = length_table(rows)
-    return found
+    files = {device: folder / f"encoding-{device}.json" for device in LENGTHS}
+    return {
+        f"documents, {device}": speed_table(report.load(path)["rows"])
+        for device, path in files.items()
+        if path.exists()
+    }
 
 
 def speed_table(rows: list[dict[str, Any]]) -> str:
     """Format the rates on the proposal, the papers and the book."""
     names = {"PEP": "PEP 703", "papers": "papers", "book": "War and Peace"}
-    header = ["", "tokens", "system", "tokens/s", "documents/s", "spread %", "peak MiB"]
+    header = ["", "tokens", "system", "tokens/s", "spread %", "peak MiB"]
     cells = []
     for row in rows:
         if row["text"] in names:
@@ -302,29 +296,10 @@ def speed_table(rows: list[dict[str, Any]]) -> str:
                     row["tokens"],
                     f"{row['system']}, {row['dtype']}",
                     round(row["tokens"] / seconds),
-                    row["documents"] / seconds,
                     spread(row["seconds"]),
                     round(row["peak MiB"]),
                 ]
             )
-    return report.table(header, cells)
-
-
-def length_table(rows: list[dict[str, Any]]) -> str:
-    """Format seconds and memory by the length of the book."""
-    header = ["system", "tokens", "seconds", "of which preparing", "spread %", "peak MiB"]
-    cells = [
-        [
-            f"{row['system']}, {row['dtype']}",
-            row["tokens"],
-            median(row["seconds"]),
-            row["preparing"],
-            spread(row["seconds"]),
-            round(row["peak MiB"]),
-        ]
-        for row in sorted(rows, key=lambda row: (row["system"], row["dtype"], row["tokens"]))
-        if row["text"] == "book" or row["text"].isdigit()
-    ]
     return report.table(header, cells)
 
 

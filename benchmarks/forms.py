@@ -36,7 +36,6 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import report
-from foveate.ops.linear import for_graphs
 
 Built = tuple[nn.Module, dict[str, Any]]
 """An encoder, and its inputs besides the ids."""
@@ -65,7 +64,7 @@ class Encoder(NamedTuple):
         build: A function, importable in another process, that returns a model and its inputs
             besides the ids for a number of sequences and of tokens; on the default device.
         ours: Whether it is foveate's; others are left out once they are far slower.
-        own_capture: Whether `foveate.models.accelerate.cuda_graphs.capture` takes it.
+        own_capture: Whether `foveate.models.speed_ups.cuda_graphs.capture` takes it.
         parts: What is measured of it.
         forms: The forms it is measured in.
         group: Encoders are compared with those of ours in their group.
@@ -153,7 +152,7 @@ class Subject:
     def __init__(self, wanted: Measurement, device: str, whole: bool) -> None:
         counters.clear()
         self.device, self.whole = device, whole
-        self.ours, self.own_capture = wanted.encoder.ours, wanted.encoder.own_capture
+        self.own_capture = wanted.encoder.own_capture
         torch.manual_seed(0)
         with torch.device(device):
             self.model, self.inputs = wanted.encoder.build(wanted.batch, wanted.tokens)
@@ -209,21 +208,17 @@ class Subject:
         if self.device != "cuda":
             raise RuntimeError("there are no CUDA graphs without a GPU")
         if self.own_capture:
-            from foveate.models.accelerate.cuda_graphs import capture, release
+            from foveate.models.speed_ups.cuda_graphs import capture, release
 
             capture(self.model)
             try:
                 return self._measure_direct(self._function(part))
             finally:
                 release(self.model)
-        if self.ours:
-            from foveate.models.projections import lay_out_weights
-
-            lay_out_weights(self.model)  # as `capture` does
         run = self._function(part)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with for_graphs(), torch.cuda.stream(stream):
+        with torch.cuda.stream(stream):
             for _ in range(2):  # compiles, and builds the tables that are cached for a stream
                 run()
             stream.synchronize()
@@ -238,7 +233,7 @@ class Subject:
         graph = torch.cuda.CUDAGraph()
         try:
             options = {"stream": stream, "capture_error_mode": "thread_local"}
-            with for_graphs(), torch.cuda.graph(graph, **options):
+            with torch.cuda.graph(graph, **options):
                 output = run()
         except Exception as error:
             raise _BrokenDeviceError(_reason(error)) from None
@@ -513,101 +508,35 @@ def _shorter(row: Row, one: Measurement) -> bool:
 # Tables
 
 
-def tables(rows: list[Row], prefix: str = "") -> dict[str, str]:
-    """Return Markdown tables by name: the best form of each, all forms, and what failed.
+def table(rows: list[Row]) -> str:
+    """Format the eager and the best time of each encoder, and the memory of a training step.
 
     A row whose "graph" is False ran without one although its form is called captured.
     """
-    found = {"best": _best(rows)}
-    for part in PARTS:
-        found[part] = _all_forms([row for row in rows if row["part"] == part])
-    found["failed"] = _failures(rows)
-    return {f"{prefix}{name}": table for name, table in found.items()}
-
-
-def _sizes(rows: list[Row]) -> list[tuple[int, int]]:
-    return list(dict.fromkeys((row["tokens"], row["batch"]) for row in rows))
-
-
-def _size_cells(size: tuple[int, int], batches: bool) -> list[str]:
-    return [f"{size[0]:,}", *([str(size[1])] if batches else [])]
-
-
-def _best(rows: list[Row]) -> str:
-    """The fastest form of each encoder, and how many times the fastest of ours it takes."""
     batches = len({row["batch"] for row in rows}) > 1
     header = ["tokens", *(["batch"] if batches else []), "encoder"]
     for part in PARTS:
-        header += [f"{part} ms", "form", "× ours"]
+        header += [f"{part}, eager ms", "best ms", "form"]
     lines = []
-    for size in _sizes(rows):
-        best: dict[tuple[str, str], Row] = {}
-        ours: dict[tuple[str, str], float] = {}
-        for row in rows:
-            if (row["tokens"], row["batch"]) == size and row["ms"]:
-                one, group = (row["encoder"], row["part"]), (row["group"], row["part"])
-                best[one] = min(best.get(one, row), row, key=lambda r: r["ms"])
-                if row["ours"]:
-                    ours[group] = min(ours.get(group, row["ms"]), row["ms"])
-        for name in dict.fromkeys(name for name, _ in best):
-            line = [*_size_cells(size, batches), name]
-            for part in PARTS:
-                if (row := best.get((name, part))) is None:
-                    line += [None, "", ""]
-                else:
-                    fastest = ours.get((row["group"], part))
-                    line += [row["ms"], _form(row), row["ms"] / fastest if fastest else ""]
-            lines.append(line)
-    return report.table(header, lines)
-
-
-def _all_forms(rows: list[Row]) -> str:
-    """Milliseconds of every form, and the memory of the eager and the compiled one."""
-    batches = len({row["batch"] for row in rows}) > 1
-    forms = [form for form in FORMS if any(row["form"] == form for row in rows)]
-    with_memory = [form for form in (EAGER, COMPILED) if form in forms]
-    header = ["tokens", *(["batch"] if batches else []), "encoder"]
-    header += [f"{form}, ms" for form in forms] + [f"{form}, GiB" for form in with_memory]
-    lines = []
-    for size in _sizes(rows):
+    for size in dict.fromkeys((row["tokens"], row["batch"]) for row in rows):
         at_size = [row for row in rows if (row["tokens"], row["batch"]) == size]
-        for name in dict.fromkeys(row["encoder"] for row in at_size):
-            mine = {row["form"]: row for row in at_size if row["encoder"] == name}
-            if not any(row["ms"] for row in mine.values()):
-                continue
-            line = [*_size_cells(size, batches), name]
-            line += [_time(mine[form]) if form in mine else None for form in forms]
-            line += [mine[form]["GiB"] if form in mine else None for form in with_memory]
-            lines.append(line)
-    return report.table(header, lines)
+        for name in dict.fromkeys(row["encoder"] for row in at_size if row["ms"]):
+            line = [f"{size[0]:,}", *([str(size[1])] if batches else []), name]
+            for part in PARTS:
+                mine = [
+                    row
+                    for row in at_size
+                    if (row["encoder"], row["part"]) == (name, part) and row["ms"]
+                ]
+                eager = next((row for row in mine if row["form"] == EAGER), None)
+                best = min(mine, key=lambda row: row["ms"], default=None)
+                line += [eager and eager["ms"], best and best["ms"], best and _form(best)]
+            lines.append([*line, eager and eager["GiB"]])
+    return report.table([*header, "eager GiB"], lines)
 
 
 def _form(row: Row) -> str:
-    return f"{row['form']}{_remark(row)}"
-
-
-def _time(row: Row) -> float | str | None:
-    return f"{row['ms']:.3g}{remark}" if (remark := _remark(row)) else row["ms"]
-
-
-def _remark(row: Row) -> str:
-    """Say so if a row is called captured but ran without a graph."""
-    return "" if row.get("graph", True) else ", no graph"
-
-
-def _failures(rows: list[Row]) -> str:
-    """What was not measured, and why, where it was first met."""
-    lines: dict[tuple[str, ...], list[str]] = {}
-    for row in rows:
-        if row["failed"] and ", as at " not in row["failed"]:
-            key = row["encoder"], f"{row['tokens']:,}", row["part"], row["failed"]
-            lines.setdefault(key, []).append(row["form"])
-    body = [
-        [name, tokens, part, "; ".join(forms) if len(forms) < len(FORMS) else "all", f"{reason}"]
-        for (name, tokens, part, reason), forms in lines.items()
-    ]
-    body = [[cell.replace("|", "\\|") for cell in line] for line in body]
-    return report.table(["encoder", "from tokens", "part", "form", "why"], body)
+    return row["form"] if row.get("graph", True) else f"{row['form']}, no graph"
 
 
 # Scripts
@@ -655,8 +584,7 @@ def run(
             report.save(target, results, *packages, missing=[*missing, *also_missing])
     finally:
         worker.stop()
-    for table in tables(results["rows"]).values():
-        print(table, end="\n\n")
+    print(table(results["rows"]), end="\n\n")
     if missing:
         print(f"{len(missing)} measurements are missing: time was over")
     return results, missing

@@ -61,8 +61,7 @@ def run_on_cpu(
             for group, batch, length in wanted[number + 1 :]
         ]
         report.save(target, {"rows": rows}, "transformers", missing=missing)
-    for table in forms.tables(rows).values():
-        print(table, end="\n\n")
+    print(forms.table(rows))
 
 
 def compare(

@@ -65,7 +65,7 @@ def main() -> None:
     if options.generation:
         print(report.table(["", "encoder tokens", "beams", "ms per token"], generation()))
     elif options.docs:
-        report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
+        report.write_tables(PAGE, {"forms": forms.table(report.load(target)["rows"])})
     elif options.device == "cpu":
         run_on_cpu(ENCODERS, options, options.output or report.RESULTS / "fovea-cpu.json")
     else:
@@ -78,7 +78,7 @@ def generation() -> list[list]:
     """Measure milliseconds per generated token of T5, without and with `speed_up`, with a cache."""
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from foveate.models.accelerate import restore, speed_up
+    from foveate.models.speed_ups import restore, speed_up
 
     model = T5ForConditionalGeneration(T5Config(**SIZES, decoder_start_token_id=0))
     model = model.to("cuda", torch.bfloat16).eval()

@@ -27,7 +27,6 @@ its weights are chosen on the documents for development.
     python benchmarks/fusion.py --features minilm.npz --model MINILM --output fusion-minilm.json
 """
 
-import argparse
 import json
 import random
 from collections.abc import Sequence
@@ -39,6 +38,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+import arguments
 import kept
 import report
 from foveate import Document, Encoder
@@ -65,16 +65,11 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--model", help="name or path of an encoder")
-    parser.add_argument("--device", help="by default a GPU if there is one")
-    parser.add_argument("--split", choices=("train", "dev"), default="train")
-    parser.add_argument(
-        "--limit", type=int, default=LIMIT, help="documents of a set; half as many meetings"
+    parser = arguments.parser(
+        __doc__, "data", "model", "device", limit=LIMIT, output=report.RESULTS / "fusion.json"
     )
+    parser.add_argument("--split", choices=("train", "dev"), default="train")
     parser.add_argument("--features", type=Path, required=True, help="file to keep features in")
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "fusion.json")
     options = parser.parse_args()
     if not options.features.exists():
         encoder = Encoder.from_pretrained(options.model, device=options.device)

@@ -13,7 +13,6 @@ Files are read by forked processes, so that neither a crash nor an endless loop 
 Failing files go to `--keep`. Exits with 1 if there are any.
 """
 
-import argparse
 import json
 import os
 import resource
@@ -30,6 +29,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
+import arguments
 import report
 from fuzz_cases import HOSTILE, cases
 
@@ -51,12 +51,11 @@ class Outcome:
 def main() -> None:
     from foveate.documents import FORMATS
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments.parser(__doc__, output=report.RESULTS / "fuzz_readers.json")
     parser.add_argument("--cases", type=int, default=10_000, help="files of each format")
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=list(FORMATS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "fuzz_readers.json")
     options = parser.parse_args()
     results = []
     for format in options.formats:

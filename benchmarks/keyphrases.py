@@ -26,7 +26,6 @@ has a process of its own; times are of the processor, not of the clock.
     python benchmarks/keyphrases.py --docs    # write the saved tables into the page
 """
 
-import argparse
 import random
 import re
 import time
@@ -42,6 +41,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import arguments
 import report
 from foveate import Document
 
@@ -55,7 +55,6 @@ OURS, BASELINE = "foveate phrases", "YAKE"
 
 PAGE = report.ROOT / "docs" / "numbers" / "keyphrases.md"
 MEASURES = ("exact F1@5", "exact F1@10", "partial F1@5", "partial F1@10")
-OTHERS = ("tuned", "all")
 LABELS = {
     "foveate tfidf (words)": "`tfidf` (words)",
     "foveate embedding": "`embedding`",
@@ -334,14 +333,6 @@ def tables(methods: dict[str, Any]) -> dict[str, str]:
             for scores in [methods[method][name]["unseen"]]
         ]
         found[f"{name}, unseen"] = report.table(["", *MEASURES], rows)
-        rows = [
-            [label]
-            + [" / ".join(f"{of_half[half][one][0]:.1f}" for one in MEASURES) for half in OTHERS]
-            for method, label in LABELS.items()
-            for of_half in [methods[method][name]]
-            if all(half in of_half for half in OTHERS)
-        ]
-        found[f"{name}, others"] = report.table(["", "tuned half", "all"], rows)
     seconds = [
         [label, f"{methods[method]['processor seconds a document']:.2f}"]
         for method, label in LABELS.items()
@@ -351,12 +342,14 @@ def tables(methods: dict[str, Any]) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=report.DATA / "keyphrases")
-    parser.add_argument("--minilm", help="checkpoint of all-MiniLM-L6-v2; without, no encoders")
-    parser.add_argument("--limit", type=int, help="read only the first documents of each set")
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "keyphrases.json")
-    parser.add_argument("--docs", action="store_true", help="write the saved tables into the page")
+    parser = arguments.parser(
+        __doc__,
+        "minilm",
+        "limit",
+        "docs",
+        data=report.DATA / "keyphrases",
+        output=report.RESULTS / "keyphrases.json",
+    )
     args = parser.parse_args()
     if args.docs:
         report.write_tables(PAGE, tables(report.load(args.output)["methods"]))

@@ -40,6 +40,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+import arguments
 import report
 from foveate import Document, Index
 from foveate.documents.language import FALLBACK
@@ -399,15 +400,12 @@ def show(results: dict[str, Any]) -> None:
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser = arguments.parser(__doc__, "data", "device", output=report.RESULTS / "library.json")
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--noise", type=float, default=0.3)
-    parser.add_argument("--device")
     parser.add_argument("--folder", type=Path, help="where to work; by default a temporary folder")
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "library.json")
     return parser.parse_args()
 
 

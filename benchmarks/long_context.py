@@ -15,7 +15,6 @@ in words, of which LongEmbed counts three for four tokens. The place is a random
 LongEmbed: Zhu et al., 2024, https://github.com/dwzhu-pku/LongEmbed.
 """
 
-import argparse
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import arguments
 import report
 from foveate import Document
 from retrieval import FIFTHS, PAGE
@@ -173,18 +173,20 @@ class Task(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--model", help="name or path of an encoder to compare with the peers")
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="in tokens")
-    parser.add_argument("--device", help="by default a GPU if there is one")
-    parser.add_argument("--dtype", help="of linear layers, by default that of the checkpoint")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
+    parser = arguments.parser(
+        __doc__,
+        "data",
+        "model",
+        "minilm",
+        "device",
+        "dtype",
+        "docs",
+        lengths=LENGTHS,
+        output=RESULTS,
+    )
     options = parser.parse_args()
     if options.docs:
-        report.write_tables(PAGE, tables(report.load(options.output)["tasks"]))
+        report.write_tables(PAGE, {"long context": table(report.load(options.output)["tasks"])})
         return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
     hay = {"passkey": GARBAGE, "needle": book(options.data / "books" / "moby_dick.txt.gz")}
@@ -205,8 +207,7 @@ def main() -> None:
             }
             for system in first[options.lengths[0]]
         }
-    for name, table in tables(results).items():
-        print(f"\n{name}\n\n{table}")
+    print(f"\n{table(results)}")
     setting = {
         "model": options.model and Path(options.model).name,
         "dtype": options.dtype,
@@ -303,21 +304,18 @@ def by_fifth(pairs: Sequence[tuple[float, float]]) -> list[float | None]:
     return [round(100 * float(np.mean(of_fifth)), 1) if of_fifth else None for of_fifth in found]
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of the results, by the names that the page gives them."""
-    found = {}
+def table(results: dict[str, Any]) -> str:
+    """Format the mean over lengths, and the greatest length, of each task."""
+    header, columns = [""], []
     for name, of_systems in results.items():
-        by_length = {system: its["by length"] for system, its in of_systems.items()}
-        rows = [
-            [system, *map(cell, its.values()), cell(float(np.mean([*its.values()])))]
-            for system, its in by_length.items()
-        ]
-        lengths = [*next(iter(by_length.values()))]
-        found[name] = report.table(["", *map(str, lengths), "mean"], rows)
-        header = ["", "first fifth", "second", "third", "fourth", "last"]
-        rows = [[system, *map(cell, its["by fifth"])] for system, its in of_systems.items()]
-        found[f"{name} by fifth"] = report.table(header, rows)
-    return found
+        lengths = [*next(iter(of_systems.values()))["by length"]]
+        header += [f"{name}: mean", f"{int(lengths[-1]):,} tokens"]
+        columns.append({s: [*its["by length"].values()] for s, its in of_systems.items()})
+    rows = [
+        [system, *(cell(x) for c in columns for x in (float(np.mean(c[system])), c[system][-1]))]
+        for system in columns[0]
+    ]
+    return report.table(header, rows)
 
 
 def cell(percent: float | None) -> str | None:

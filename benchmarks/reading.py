@@ -40,6 +40,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import arguments
 import report
 from reading_words import UNKNOWN, cut, masked, words
 
@@ -58,12 +59,10 @@ _NUMBERING = re.compile(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments.parser(__doc__, "data", output=report.RESULTS / "reading.json")
     parser.add_argument("--pdfs", type=Path, required=True, help="made by reading_corpus.py")
-    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS))
     parser.add_argument("--files", nargs="+", help="only these PDFs, by name")
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "reading.json")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

@@ -24,7 +24,6 @@ NAME.pdf is the file as published, and NAME.no-outline.pdf a copy without outlin
 can be found by their looks alone.
 """
 
-import argparse
 import gzip
 import json
 import re
@@ -40,7 +39,7 @@ import pypdfium2
 from lxml import html
 from pypdf import PdfWriter
 
-import report
+import arguments
 from debian import unpack
 from reading_words import UNKNOWN, cut, masked, words
 
@@ -130,9 +129,8 @@ TYPESET = (*((name, "two columns") for name in PEPS), ("moby-dick", "book"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments.parser(__doc__, "data")
     parser.add_argument("--folder", type=Path, required=True, help="where the PDFs go")
-    parser.add_argument("--data", type=Path, default=report.DATA)
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import arguments
 import report
 from foveate.ops.relative_attention import bias_by_distance, relative_attention
 from timing import contender, matmul_rate
@@ -106,9 +107,7 @@ def show(run: dict[str, Any]) -> None:
 
 def parse_options(description: str, lengths: list[int], output: Path) -> argparse.Namespace:
     """Parse the options of a benchmark on a GPU; it ends here if there is none."""
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("--lengths", type=int, nargs="+", default=lengths, help="tokens")
-    parser.add_argument("--output", type=Path, default=output)
+    parser = arguments.parser(description, lengths=lengths, output=output)
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("this benchmark needs a GPU: its floors are the GPU's rates")

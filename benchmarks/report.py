@@ -15,6 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+STUDIES = ROOT / "studies"
 DATA = ROOT.parent / "shared" / "data"
 """The folder of texts that README.md describes, unless a script is given another."""
 

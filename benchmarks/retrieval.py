@@ -29,7 +29,6 @@ documents. The encoder, alone and as `search` uses it, is compared with every ot
 same queries: the mean of the differences and its interval are saved.
 """
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -43,6 +42,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+import arguments
 import report
 from foveate import Document
 from foveate.data import Example, read_benchmark
@@ -70,16 +70,18 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--model", help="name or path of an encoder to compare with the peers")
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
+    parser = arguments.parser(
+        __doc__,
+        "data",
+        "model",
+        "minilm",
+        "device",
+        "dtype",
+        "limit",
+        "docs",
+        output=report.RESULTS,
+    )
     parser.add_argument("--only", choices=TASKS, nargs="+", default=TASKS)
-    parser.add_argument("--device", help="by default a GPU if there is one")
-    parser.add_argument("--dtype", help="of linear layers, by default that of the checkpoint")
-    parser.add_argument("--limit", type=int, help="documents of each set, by default all")
-    parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
         report.write_tables(PAGE, tables(options.output))
@@ -372,18 +374,19 @@ def tables(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     if within := sets["within"]:
         measures = [*MEASURES["within"]]
+        within = {name: its for name, its in within.items() if "without" not in name}
         titled = {name: its for name, its in within.items() if "meetings" not in name}
         found["within"] = overview(within, "all", measures)
         found["specific headings"] = overview(titled, "specific", measures)
-        found["fifths"] = fifths_table(within)
-        for own in OWN:
-            found[f"{own}, less"] = differences_table(within, own, ["hit@1", "nDCG@10"])
+        found["less"] = differences_table(within, OWN[-1], ["hit@1", "nDCG@10"])
     if sets["documents"]:
-        for kind in ("sentence", "whole"):
-            end = f", by {kind}"
-            of_kind = {name: its for name, its in sets["documents"].items() if name.endswith(end)}
-            columns = {name.removesuffix(end): its for name, its in of_kind.items()}
-            found[f"documents by {kind}"] = overview(columns, "all", ["R@1", "MRR"])
+        end = ", by sentence"
+        columns = {
+            name.removesuffix(end): its
+            for name, its in sets["documents"].items()
+            if name.endswith(end)
+        }
+        found["documents"] = overview(columns, "all", ["R@1", "MRR"])
     for its in sets["longembed"].values():
         found["longembed"] = table_of({name: one["all"] for name, one in its["systems"].items()})
     return found
@@ -428,19 +431,6 @@ def differences_table(sets: dict[str, Any], own: str, measures: Sequence[str]) -
         for peer in next(iter(sets.values()))["differences"][own]
     ]
     return report.table(["less", *sets], rows)
-
-
-def fifths_table(sets: dict[str, Any]) -> str:
-    """Format the mean over sets of nDCG@10 by where the answer begins."""
-    rows = []
-    for system in next(iter(sets.values()))["systems"]:
-        fifths = zip(*(its["systems"][system]["by fifth"] for its in sets.values()), strict=True)
-        means = [np.mean([one["nDCG@10"] for one in fifth if one]) for fifth in fifths]
-        rows.append([system, *(f"{mean:.1f}" for mean in means)])
-    queries = np.sum([its["queries by fifth"] for its in sets.values()], 0)
-    names = ("first fifth", "second", "third", "fourth", "last")
-    header = [f"{name}: {number}" for name, number in zip(names, queries, strict=True)]
-    return report.table(["", *header], rows)
 
 
 if __name__ == "__main__":

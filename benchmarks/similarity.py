@@ -15,7 +15,6 @@ test data.
 Intervals hold 95 % of the correlations over resampled words or articles.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +24,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+import arguments
 import report
 from foveate import Document, Encoder
 from retrieval_systems import minilm_path
@@ -50,9 +50,8 @@ class Pairs(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__, "minilm")
     parser.add_argument("--data", type=Path, required=True, help="folder of the four files")
-    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     options = parser.parse_args()
     ours = Encoder.from_pretrained()
     minilm = Encoder.from_pretrained(options.minilm or minilm_path(), context="sentence")

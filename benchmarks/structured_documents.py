@@ -9,7 +9,6 @@ import json
 import lzma
 import re
 import tarfile
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -253,16 +252,10 @@ def _questions(record: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 def _meeting(record: dict[str, Any]) -> Example:
     """Return a meeting and its specific questions, whose spans are in turns, with sentences."""
-    # The document's reader leaves out turns that say nothing. The offsets of the others in the
-    # text, which is JSON, tell which turn a sentence belongs to.
-    text = json.dumps({"topics": record["topics"], "turns": []})[: -len("]}")]
-    starts = []
-    for turn in record["turns"]:
-        starts.append(len(text))
-        text += json.dumps(turn) + ", "
-    text = text.removesuffix(", ") + "]}"
+    # The document's reader leaves out turns that say nothing: the place tells a sentence's turn.
+    text = json.dumps({"topics": record["topics"], "turns": record["turns"]})
     document = Document.from_text(text, format="json", language="en")
-    turns = [bisect_right(starts, sentence.start) - 1 for sentence in document.sentences()]
+    turns = [int(span.place.removeprefix("turn ")) - 1 for span in document.spans()]
     general = _questions(record, "general")
     return Example(
         id=record["id"],

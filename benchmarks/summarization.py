@@ -29,6 +29,7 @@ from sumy.summarizers.lex_rank import LexRankSummarizer
 from sumy.summarizers.text_rank import TextRankSummarizer
 from sumy.utils import get_stop_words
 
+import arguments
 import report
 from foveate import Document, Encoder, summarize
 from foveate.data import Example
@@ -212,20 +213,15 @@ def show(name: str, columns: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser = arguments.parser(
+        __doc__, "data", "limit", "model", "minilm", output=report.RESULTS / "summarization.json"
+    )
     parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS), dest="sets")
     parser.add_argument("--split", default="dev", choices=["dev", "train"])
-    parser.add_argument("--limit", type=int, help="number of texts of each set, by default all")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
-    parser.add_argument("--model", type=Path, help="our encoder, by default the package's own")
-    parser.add_argument(
-        "--minilm", type=Path, help="folder of all-MiniLM-L6-v2, by default the package's"
-    )
     parser.add_argument(
         "--keep", type=Path, help="folder that keeps the summaries of all systems but ours"
     )
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "summarization.json")
     options = parser.parse_args()
 
     systems = {name: SYSTEMS[name](options) for name in options.systems}

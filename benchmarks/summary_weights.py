@@ -7,7 +7,6 @@ ROUGE-1, 2 and L, in which every set of texts counts the same.
     python benchmarks/summary_weights.py --model PATH --texts texts.npz
 """
 
-import argparse
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -21,8 +20,8 @@ import torch.nn.functional as F
 from rouge_score.tokenizers import DefaultTokenizer
 from torch import Tensor
 
+import arguments
 import kept
-import report
 from foveate import Document, Encoder
 from foveate.tasks.candidates import abstract, candidates, is_paper
 from foveate.tasks.centrality import (
@@ -203,12 +202,9 @@ def search(sets: dict[str, list[Text]], weights: Weights) -> Weights:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser = arguments.parser(__doc__, "data", "model", limit=100)
     parser.add_argument("--set", nargs="+", choices=SETS, default=TRAINING_SETS, dest="sets")
     parser.add_argument("--split", default="train", choices=["dev", "train"])
-    parser.add_argument("--limit", type=int, default=100, help="number of texts of each set")
-    parser.add_argument("--model", type=Path, help="encoder, by default the package's own")
     parser.add_argument("--texts", type=Path, required=True, help="where to keep what was read")
     options = parser.parse_args()
 

@@ -33,8 +33,8 @@ from torch import nn
 from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 
 import report
-from foveate.models.accelerate import capture
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTForMaskedLM
+from foveate.models.speed_ups import capture
 from foveate.preprocessing import Features, pack_trees, pad_features
 from foveate.training.objectives.masked_lm import mask_tokens
 from foveate.training.packing import PackedDataset, collate_packs

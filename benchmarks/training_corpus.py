@@ -17,7 +17,6 @@ that are not yet in the folder `packages`, about 1 GB. manuals.md says how much 
 package, and its license. The corpus of the encoder was made with the versions of Debian 12.
 """
 
-import argparse
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -25,6 +24,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import arguments
 import report
 from foveate import Document
 from foveate.data import Example
@@ -42,9 +42,7 @@ from structured_documents import (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--output", type=Path, default=report.ROOT / "build" / "corpus")
+    parser = arguments.parser(__doc__, "data", output=report.ROOT / "build" / "corpus")
     parser.add_argument(
         "--manuals", type=Path, metavar="FOLDER", help="where the packages of Debian are or go"
     )

@@ -11,7 +11,6 @@ cache, so launches from Python do not count; "eager" is the same call made from 
 GPU, the eager backend runs on short documents.
 """
 
-import argparse
 import json
 import random
 from collections.abc import Callable
@@ -22,8 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import arguments
 import report
-from foveate.models.padding import PackedForest
+from foveate.models.packing import PackedForest
 from foveate.ops.tree_attention import Tree, tree_attention
 from timing import contender, graph_milliseconds, milliseconds
 from tree_documents import document
@@ -216,22 +216,20 @@ def plot(results: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lengths", type=int, nargs="+", help="tokens in each document")
-    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser = arguments.parser(__doc__, "lengths", output=RESULTS)
     parser.add_argument("--plot", type=Path, metavar="RESULTS", help="draw these results instead")
-    arguments = parser.parse_args()
-    if arguments.plot:
-        plot(arguments.plot)
+    options = parser.parse_args()
+    if options.plot:
+        plot(options.plot)
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    lengths = arguments.lengths or (LENGTHS if device == "cuda" else [256, 1024])
+    lengths = options.lengths or (LENGTHS if device == "cuda" else [256, 1024])
     runs = []
     for tokens in lengths:
         runs.append(measure(tokens, device))
         show(runs[-1])
     if device == "cuda":
-        report.save(arguments.output, runs, "triton")
+        report.save(options.output, runs, "triton")
 
 
 if __name__ == "__main__":

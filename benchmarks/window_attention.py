@@ -16,16 +16,15 @@ product: the forward pass makes 2 of them, the backward pass 5. Each time is the
 of a CUDA graph with a cold L2 cache; "eager" is the same call made from Python.
 """
 
-import argparse
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import arguments
 import report
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from timing import contender, matmul_rate
@@ -160,11 +159,10 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments.parser(
+        __doc__, "output", lengths=LENGTHS, device="cuda" if torch.cuda.is_available() else "cpu"
+    )
     parser.add_argument("--kinds", nargs="+", choices=list(REACH), default=list(REACH))
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--output", type=Path, help="where to save the results")
     options = parser.parse_args()
     rate = matmul_rate(options.device)
     print(f"matrix products: {rate / 1e12:.2f} TFLOP/s")

@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from foveate.models.accelerate import cuda_graphs
+from foveate.models.speed_ups import cuda_graphs
 
 _WAITING = {
     torch.ops.aten._local_scalar_dense.default,

@@ -71,3 +71,12 @@ def test_the_question_comes_first(foveate, fish):
     code, output, error = foveate("ask", fish, "how are cod caught?")
     assert (code, output) == (2, "")
     assert error == f"foveate: the question comes first: foveate ask 'how are cod caught?' {fish}\n"
+
+
+def test_says_if_the_answer_is_probably_not_in_the_document(foveate, fish):
+    _, output, _ = foveate("ask", "what is the capital of Australia?", fish)
+    assert output.startswith("probably not in this document\n")
+    _, output, _ = foveate("ask", "what is the capital of Australia?", fish, "--json")
+    assert [passage["likely"] for passage in json.loads(output)["passages"]] == [False, False]
+    _, output, _ = foveate("ask", "what do cod eat?", fish, "--json")
+    assert json.loads(output)["passages"][0]["likely"] is True

@@ -225,7 +225,7 @@ def test_who_says_it(foveate, tmp_path):
     for command in (["summarize", path], ["search", "boats", path], ["ask", "boats", path]):
         code, output, _ = foveate(*command)
         assert code == 0
-        assert "Ann · line 1 · Fleet" in output or "Ann: **We buy two boats.**\n" in output
+        assert "Ann · turn 1 · Fleet" in output or "Ann: **We buy two boats.**\n" in output
         assert "Ann" in {
             one.get("speaker") for one in _dicts(json.loads(foveate(*command, "--json")[1]))
         }

@@ -1,90 +1,18 @@
-"""`foveate evaluate` on vectors, and on the hard questions of QuALITY."""
+"""`foveate evaluate` on the hard questions of QuALITY, and what it rejects."""
 
 import json
 
 import pytest
 from transformers import BertConfig, BertForMultipleChoice
 
-from tests.evaluation.papers import subject, write_lines, write_tasks
-from tests.t5 import save_t5
-from tests.tree_bert import SIZES, save_bert, save_tree_bert
+from tests.tree_bert import SIZES, save_bert
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
 QUICK = {"max_steps": 2, "use_cpu": True, "disable_tqdm": True, "dataloader_pin_memory": False}
 
 
-@pytest.fixture
-def tasks(tmp_path):
-    return write_tasks(tmp_path / "tasks")
-
-
-def test_the_default_model_on_all_tasks(foveate, tasks):
-    code, output, error = foveate("evaluate", "scirepeval", tasks, "--device", "cpu")
-    assert (code, error) == (0, "")
-    lines = [line.split() for line in output.splitlines()]
-    assert lines[0] == ["task", "kind", "examples", "%"]
-    assert lines[1][:3] == ["biomimicry", "classification", "4"]
-    assert ["scidocs_cite", "proximity", "1", "MAP", "100.0"] in lines
-    assert ["search", "search", "2", "nDCG", "100.0"] in lines
-    assert lines[-1][:-1] == ["average", "of", "each", "first", "score"]
-
-
-def test_scores_for_machines(foveate, tasks, tokenizer, tmp_path):
-    save_tree_bert(tmp_path / "model", tokenizer)
-    arguments = ["evaluate", "scirepeval", tasks / "scidocs_cite", tasks / "cite_count"]
-    code, output, _ = foveate(
-        *arguments, "-m", tmp_path / "model", "--json", "--distance", "cosine", "--limit", 3
-    )
-    found = json.loads(output)
-    assert code == 0
-    assert set(found) == {"distance", "average", "tasks"}
-    ranking, regression = found["tasks"]
-    assert set(ranking) == {"task", "kind", "examples", "MAP", "nDCG"}
-    assert (regression["kind"], regression["examples"]) == ("regression", 3)
-    assert found["average"] == (ranking["MAP"] + regression["Kendall's τ"]) / 2
-
-
-def test_a_contrastive_model(foveate, tasks, tmp_path):
-    """From a recipe's training to scores: a checkpoint without a head."""
-    triplets = [
-        {
-            name: {"title": f"Study {i + j}", "text": f"We study {subject(i + j)} at sea."}
-            for j, name in ((0, "anchor"), (2, "positive"), (1, "negative"))
-        }
-        for i in range(8)
-    ]
-    write_lines(tmp_path / "triplets.jsonl", triplets)
-    recipe = {
-        "model": {"type": "hdt", **TINY},
-        "tokenizer": 420,
-        "objective": {"name": "contrastive"},
-        "data": {"train": str(tmp_path / "triplets.jsonl")},
-        "batch": {"documents": 4},
-        "training": QUICK,
-    }
-    file, model = tmp_path / "recipe.yaml", tmp_path / "model"
-    file.write_text(json.dumps(recipe))
-    code, _, error = foveate("train", file, "--output", model)
-    assert code == 0, error
-    code, output, error = foveate("evaluate", "scirepeval", tasks, "-m", model, "--json")
-    assert code == 0, error
-    assert len(json.loads(output)["tasks"]) == 7
-    code, _, error = foveate("evaluate", file, "-m", model, tmp_path / "triplets.jsonl")
-    assert code == 2
-    assert error == (
-        "foveate: Contrastive trains an encoder for its vectors, which makes no predictions: "
-        "evaluate it with `foveate evaluate scirepeval`\n"
-    )
-
-
-def test_a_bert_by_its_first_token(foveate, tasks, tokenizer, tmp_path):
-    save_bert(tmp_path / "bert", tokenizer)
-    arguments = ["evaluate", "scirepeval", tasks / "search", "-m", tmp_path / "bert", "--json"]
-    sentences, first_token = (
-        json.loads(foveate(*arguments, *more)[1])["tasks"][0] for more in ((), ("--flat",))
-    )
-    assert set(sentences) == set(first_token)
-    assert sentences["nDCG"] != first_token["nDCG"]
+def write_lines(path, records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 @pytest.fixture
@@ -142,28 +70,14 @@ def test_a_headless_encoder_chooses_nothing(foveate, choosing, quality, tokenize
     code, output, error = foveate("evaluate", choosing, "-m", tmp_path / "bare", quality)
     assert (code, output) == (2, "")
     assert error == (
-        f"foveate: {tmp_path}/bare is an encoder without a head (BertModel), which gives vectors "
-        "and makes no predictions: evaluate them with `foveate evaluate scirepeval`, or fine-tune "
-        "it with this recipe first\n"
+        f"foveate: {tmp_path}/bare is an encoder without a head (BertModel), which makes no "
+        "predictions: fine-tune it with this recipe first\n"
     )
 
 
-def test_errors_are_one_sentence(foveate, tasks, tmp_path):
-    save_t5(tmp_path / "t5", "whale")
+def test_errors_are_one_sentence(foveate):
     for arguments, message in {
-        ("scirepeval",): "name folders of SciRepEval's tasks, or tasks to download",
-        ("scirepeval", "taks"): "'taks' is neither a folder nor a task of SciRepEval",
-        ("scirepeval", tasks, "-m", tmp_path / "t5"): "t5 model, which writes text and gives no",
-        ("scirepeval", tasks, "-m", "no/such/model"): "there is no folder no/such/model",
-        (
-            "scirepeval",
-            tasks,
-            "--beams",
-            2,
-        ): "scirepeval has no recipe, no beams and no",
-        ("scirepeval", tasks, "--flat"): "--flat is for models that read one text",
         ("hdt-ed-summarization", "x.jsonl"): "name the folder of the model that the recipe",
-        ("hdt-ed-summarization", "x.jsonl", "-m", "x", "--flat"): "are for scirepeval",
         ("hdt-e-summaries", "x.jsonl", "-m", "x"): "there is no recipe 'hdt-e-summaries'",
     }.items():
         code, output, error = foveate("evaluate", *arguments)
@@ -171,3 +85,32 @@ def test_errors_are_one_sentence(foveate, tasks, tmp_path):
         assert error.startswith("foveate: ")
         assert message in error
         assert error.count("\n") == 1
+
+
+def test_a_contrastive_model_makes_no_predictions(foveate, tmp_path):
+    """From a recipe's training to the error: an encoder without a head."""
+    triplets = [
+        {
+            name: {"title": f"Study {i}", "text": "We study cod at sea."}
+            for name in ("anchor", "positive", "negative")
+        }
+        for i in range(8)
+    ]
+    write_lines(tmp_path / "triplets.jsonl", triplets)
+    recipe = {
+        "model": {"type": "hdt", **TINY},
+        "tokenizer": 420,
+        "objective": {"name": "contrastive"},
+        "data": {"train": str(tmp_path / "triplets.jsonl")},
+        "batch": {"documents": 4},
+        "training": QUICK,
+    }
+    file, model = tmp_path / "recipe.yaml", tmp_path / "model"
+    file.write_text(json.dumps(recipe))
+    code, _, error = foveate("train", file, "--output", model)
+    assert code == 0, error
+    code, _, error = foveate("evaluate", file, "-m", model, tmp_path / "triplets.jsonl")
+    assert code == 2
+    assert error == (
+        "foveate: Contrastive trains an encoder for its vectors, which makes no predictions\n"
+    )

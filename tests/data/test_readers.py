@@ -9,13 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foveate.data import BENCHMARKS, Example, read_benchmark
-from foveate.data.readers.hub import (
-    HUB_BENCHMARKS,
-    read_from_hub,
-    read_labelled_papers_from_hub,
-    read_rankings_from_hub,
-)
-from foveate.data.readers.scirepeval import parse_papers, read_labelled_papers, read_rankings
+from foveate.data.readers.hub import HUB_BENCHMARKS, read_from_hub
 from foveate.preprocessing.text import plain_text
 from tests.paths import shared
 
@@ -79,95 +73,6 @@ def test_mediasum(tmp_path):
     assert plain_text(example.document) == "Welcome. We talk.\nThe cod swim."
 
 
-def paper(**fields):
-    def paragraph(section, number, kind, text):
-        own = {"section": section, "sec_number": number, "sec_type": kind, "text": text}
-        return own | {"content_type": "paragraph", "cite_spans": [], "ref_spans": []}
-
-    return {
-        "paper_id": "2212.1",
-        "metadata": {"title": "Of\n  cod", "abstract": "Of cod."},
-        "discipline": "Physics",
-        "abstract": {"section": "Abstract", "text": "  We look\nat {{formula:f1}} cod.\n"},
-        "body_text": [
-            paragraph("", None, "", "Dedicated to cod."),
-            paragraph("Cod", "1", "section", "They swim {{cite:b}}, {{cite:a}}."),
-            paragraph("Cod", "1", "section", "See {{figure:g}}\nFig. REF."),
-            paragraph("Food", "1.1", "subsection", "Herring."),
-            paragraph("Young {{formula:f1}}", "1.1.2", "subsubsection", "Crabs."),
-            paragraph("Sizes", "3.1", "subsection", "Large."),
-            paragraph("Ends", "4", "section", "Done."),
-            paragraph("Proof:", "-1", "", "Trivial."),
-        ],
-        "bib_entries": {"a": {"bib_entry_raw": "A"}, "b": {"bib_entry_raw": "B"}},
-        "ref_entries": {
-            "f1": {"type": "formula", "latex": "x^2"},
-            "g": {"type": "figure", "caption": "A cod."},
-        },
-        **fields,
-    }
-
-
-def test_unarxive(tmp_path):
-    [example] = read_benchmark("unarxive", written(tmp_path / "arXiv_src_2212_001.jsonl", paper()))
-    assert (example.id, example.document.title, example.labels) == (
-        "2212.1",
-        "Of cod",
-        ("Physics",),
-    )
-    found = [(path, section.num_own_sentences) for path, section in example.document.walk()]
-    assert found == [
-        (("Abstract",), 1),
-        (("",), 1),
-        (("Cod",), 2),
-        (("Cod", "Food"), 1),
-        (("Cod", "Food", "Young x^2"), 1),
-        (("Sizes",), 1),  # of section 3, which has no text of its own
-        (("Ends",), 1),
-        (("Ends", "Proof:"), 1),
-    ]
-    texts = [sentence.text for sentence in example.document.sentences()]
-    assert texts[0] == "We look at x^2 cod."
-    assert texts[2:4] == ["They swim [2], [1].", "See Fig. REF."]
-    assert example.references == ()
-
-
-def application(**fields):
-    background, summary = "0001 Cod are fish.\n\n0002 They swim.", "A net is shown."
-    description = f"TECHNICAL FIELD Nets.  BACKGROUND {background}\nSUMMARY {summary} In detail."
-    return {
-        "application_number": "15001",
-        "title": "NET",
-        "abstract": "A net for cod.",
-        "claims": "1. A net.\n\n2. The net of claim 1.",
-        "background": background,
-        "summary": summary,
-        "full_description": description,
-        "decision": "ACCEPTED",
-        **fields,
-    }
-
-
-def test_hupd(tmp_path):
-    (tmp_path / "15001.json").write_text(json.dumps(application()))
-    (tmp_path / "15002.json").write_text(
-        json.dumps(application(application_number="15002", summary="", decision=None))
-    )
-    first, second = read_benchmark("hupd", tmp_path)
-    assert (first.id, first.document.title, first.labels) == ("15001", "NET", ("ACCEPTED",))
-    assert titles(first) == ["Abstract", "Background", "Summary", "Description", "Claims"]
-    background, claims = first.document.sections[1], first.document.sections[4]
-    assert len(background.paragraphs) == len(claims.paragraphs) == 2
-    rest = " ".join(
-        sentence.text
-        for paragraph in first.document.sections[3].paragraphs
-        for sentence in paragraph.sentences
-    )
-    assert rest == "TECHNICAL FIELD Nets. BACKGROUND SUMMARY In detail."
-    assert titles(second) == ["Abstract", "Background", "Description", "Claims"]
-    assert (second.id, second.labels) == ("15002", ())
-
-
 @pytest.mark.parametrize(
     ("benchmark", "record", "message"),
     [
@@ -175,11 +80,6 @@ def test_hupd(tmp_path):
         ("mediasum", {**INTERVIEW, "utt": ["Hi."]}, "1 utterances have 3 speakers"),
         ("mediasum", {**INTERVIEW, "utt": [3]}, "utt must be a text or a list of texts"),
         ("mediasum", {**INTERVIEW, "speaker": None}, "speaker must be a text or a list"),
-        ("unarxive", {"paper_id": "1"}, "'bib_entries' is missing"),
-        ("unarxive", paper(body_text=[{"text": "Cod."}]), "'section' is missing"),
-        ("unarxive", paper(abstract=3), "expected string"),
-        ("hupd", {"title": "Net"}, "'background' is missing"),
-        ("hupd", application(claims=["1. A net."]), "expected string"),
     ],
 )
 def test_a_damaged_record_is_named(benchmark, record, message, tmp_path):
@@ -191,9 +91,7 @@ def test_a_damaged_record_is_named(benchmark, record, message, tmp_path):
 NEW_RECORDS = {
     "cnn_dailymail": {"article": "Cod swim.", "highlights": "Cod .", "id": "1"},
     "ecthr_arg": {"case_id": "1", "paragraphs": ["He fished."], "labels": [["Application"]]},
-    "hupd": application(),
     "mediasum": INTERVIEW,
-    "unarxive": paper(),
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -206,14 +104,11 @@ JSON = st.recursive(
 @given(benchmark=st.sampled_from(sorted(NEW_RECORDS)), data=st.data())
 def test_any_change_to_a_record_is_read_or_named(benchmark, data, tmp_path):
     record = copy.deepcopy(NEW_RECORDS[benchmark])
-    part = record
-    if benchmark == "unarxive" and data.draw(st.booleans()):
-        part = record["body_text"][0]
-    field = data.draw(st.sampled_from(sorted(part)))
+    field = data.draw(st.sampled_from(sorted(record)))
     if data.draw(st.booleans()):
-        part[field] = data.draw(JSON)
+        record[field] = data.draw(JSON)
     else:
-        del part[field]
+        del record[field]
     file = written(tmp_path / "a.jsonl", record)
     examples, message = [], ""
     with warnings.catch_warnings():
@@ -542,71 +437,6 @@ def test_mimic(tmp_path):
     assert (example.id, example.labels) == ("100", ("038.9", "518.81"))
 
 
-def scientific(identity, title, abstract, **more):
-    return {"doc_id": identity, "title": title, "abstract": abstract, **more}
-
-
-def test_scirepeval_rankings(tmp_path):
-    full = [{"title": "Introduction", "sentences": ["Cod swim.", "They eat."]}]
-    cod = scientific("1", "Cod", "Of cod.", full_text=full)
-    record = {
-        "query": cod,
-        "candidates": [scientific("2", "Eel", None), scientific("3", "Cow", "Moo.")],
-    }
-    search = {"query": "what swims", "doc_id": "q", "candidates": [cod]}
-    papers = written(tmp_path / "meta.jsonl", record, search)
-    judgements = written(
-        tmp_path / "test_qrel.jsonl",
-        {"query_id": "1", "cand_id": "2", "score": 1},
-        {"query_id": "1", "cand_id": "3", "score": 0},
-        {"query_id": "q", "cand_id": "1", "score": 2},
-    )
-    first, second = read_rankings(papers, judgements)
-    assert (first.id, first.relevance) == ("1", (1.0, 0.0))
-    assert [section.title for section in first.query.sections] == ["Abstract", "Introduction"]
-    assert [candidate.title for candidate in first.candidates] == ["Eel", "Cow"]
-    assert plain_text(second.query) == "what swims"
-    written(judgements, {"query_id": "1", "cand_id": "9", "score": 1})
-    with pytest.raises(ValueError, match="the paper 9 is judged, but is not among the papers"):
-        list(read_rankings(papers, judgements))
-
-
-def test_scirepeval_papers_are_parsed_once_and_only_if_wanted():
-    cod, eel = scientific("1", "Cod", "Of cod."), scientific("2", "Eel", "Of eels.")
-    empty = scientific("3", None, None)
-    records = [
-        ("line 1", {"query": "what swims", "doc_id": "q", "candidates": [empty, cod, eel]}),
-        ("line 2", {"query": eel, "candidates": [cod, empty]}),
-    ]
-    with pytest.warns(UserWarning, match="line 1 is skipped") as warned:
-        found = dict(parse_papers(records))
-    assert len(warned) == 1
-    assert list(found) == ["q", "1", "2"]
-    assert [name for name, _ in parse_papers(records, only={"2", "q"})] == ["q", "2"]
-    with pytest.raises(ValueError, match=r"line 3 is not a record .*'doc_id' is missing"):
-        list(parse_papers([("line 3", {"query": cod, "candidates": [{"title": "Eel"}]})]))
-
-
-def test_scirepeval_labels(tmp_path):
-    papers = written(tmp_path / "meta.jsonl", scientific(1, "Cod", "Of cod."))
-    (tmp_path / "test.csv").write_text("paper_id,label\n1,2.5\n1,Biology\n")
-    number, name = read_labelled_papers(papers, tmp_path / "test.csv")
-    assert (number.target, name.target, name.labels) == (2.5, None, ("Biology",))
-    (tmp_path / "test.csv").write_text("paper_id,label\n1,nan\n1\n")
-    found = read_labelled_papers(papers, tmp_path / "test.csv")
-    assert next(found).target is None
-    with pytest.raises(ValueError, match=r"record 2 is not a record .*'label' is missing"):
-        next(found)
-    [several] = read_labelled_papers(
-        papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": ["a", "b"]})
-    )
-    assert several.labels == ("a", "b")
-    [of_three] = read_labelled_papers(
-        papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": [1, 0, 1]})
-    )
-    assert of_three.labels == ("0", "2")
-
-
 def test_a_record_of_another_form_is_named(tmp_path):
     file = written(tmp_path / "dev.jsonl", {"id": "1"})
     with pytest.raises(
@@ -697,27 +527,6 @@ def test_classes_on_the_hub_are_named(monkeypatch):
     monkeypatch.setattr("datasets.load_dataset", lambda *arguments, **options: stored)
     found = [example.labels for example in read_from_hub("ecthr_a", "test")]
     assert found == [("8", "P1-1"), (), ("3",)]
-
-
-def test_scirepeval_on_the_hub(monkeypatch):
-    papers = [scientific("1", "Cod", "Of cod."), scientific("2", "Eel", "Of eels.")]
-    stored = {
-        ("howey/super_scirep", "scidocs_view_cite_read", "evaluation"): papers,
-        ("howey/super_scirep_test", "scidocs_cite", "test"): [
-            {"query_id": "1", "cand_id": "2", "score": 1}
-        ],
-        ("allenai/scirepeval", "peer_review_score_hIndex", "evaluation"): papers,
-        ("allenai/scirepeval_test", "hIndex", "test"): [{"paper_id": "2", "label": 7.0}],
-    }
-
-    def load_dataset(name, config, split, revision):
-        return datasets.Dataset.from_list(stored[name, config, split])
-
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    [ranking] = read_rankings_from_hub("scidocs_cite")
-    assert (ranking.query.title, ranking.candidates[0].title) == ("Cod", "Eel")
-    [example] = read_labelled_papers_from_hub("hIndex", "allenai/scirepeval")
-    assert (example.document.title, example.target) == ("Eel", 7.0)
 
 
 def test_a_name_that_is_not_on_the_hub():

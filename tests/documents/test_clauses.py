@@ -58,7 +58,7 @@ def in_html(text):
     return "".join(f"<p>{paragraph}</p>" for paragraph in text.split("\n\n"))
 
 
-@pytest.mark.parametrize("format", ["text", "markdown", "html"])
+@pytest.mark.parametrize("format", ["text", "html"])
 def test_decimal_numbers(format):
     text = in_html(CONTRACT) if format == "html" else CONTRACT
     document = Document.from_text(text, format=format)
@@ -71,7 +71,7 @@ def test_decimal_numbers(format):
     assert text[span.start : span.end] == span.text
 
 
-@pytest.mark.parametrize("format", ["text", "markdown", "html"])
+@pytest.mark.parametrize("format", ["text", "html"])
 def test_single_numbers(format):
     text = in_html(LICENCE) if format == "html" else LICENCE
     document = Document.from_text(text, format=format)

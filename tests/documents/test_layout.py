@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.documents import Box, Document, DocumentError
-from foveate.documents.layout import Layout, Word, pack_layout, unpack_layout
+from foveate.documents.layout import Layout, PlacedWord, pack_layout, unpack_layout
 
 coordinates = st.integers(0, 500)
 
@@ -20,7 +20,7 @@ def layouts(draw):
     for length in draw(st.lists(st.integers(1, 5), min_size=1, max_size=30)):
         left, top = draw(coordinates), draw(coordinates)
         right, bottom = left + draw(coordinates), top + draw(coordinates)
-        words.append(Word(start, line, page, left, top, right, bottom))
+        words.append(PlacedWord(start, line, page, left, top, right, bottom))
         start += length + 1
         if draw(st.booleans()):
             line += 1
@@ -68,9 +68,9 @@ def test_a_document_with_pages_says_where_its_sentences_stand():
     layout = Layout.from_words(
         [(600, 800), (600, 800)],
         [
-            Word(0, 0, 1, 50, 60, 80, 70),
-            Word(4, 1, 2, 50, 90, 90, 100),
-            Word(10, 1, 2, 95, 90, 120, 100),
+            PlacedWord(0, 0, 1, 50, 60, 80, 70),
+            PlacedWord(4, 1, 2, 50, 90, 90, 100),
+            PlacedWord(10, 1, 2, 95, 90, 120, 100),
         ],
     )
     sections = Document.from_text("Cod swim. They eat.").sections
@@ -100,15 +100,15 @@ def test_a_layout_without_words_locates_nothing():
     ],
 )
 def test_damaged_layouts_are_refused(damage):
-    words = [Word(0, 0, 1, 0, 0, 5, 5), Word(4, 0, 1, 6, 0, 9, 5)]
+    words = [PlacedWord(0, 0, 1, 0, 0, 5, 5), PlacedWord(4, 0, 1, 6, 0, 9, 5)]
     packed = pack_layout(Layout.from_words([(600, 800)], words))
     with pytest.raises(DocumentError, match="layout"):
         unpack_layout({**packed, **damage}, 10)
 
 
 def test_equal_layouts_have_equal_words():
-    layout = Layout.from_words([(600, 800)], [Word(0, 0, 1, 0, 0, 5, 5)])
-    assert layout == Layout.from_words([(600, 800)], [Word(0, 0, 1, 0, 0, 5, 5)])
-    assert layout != Layout.from_words([(600, 800)], [Word(0, 0, 1, 0, 0, 5, 6)])
+    layout = Layout.from_words([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 5)])
+    assert layout == Layout.from_words([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 5)])
+    assert layout != Layout.from_words([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 6)])
     assert layout != "a layout"
     assert layout.boxes.dtype == np.float32

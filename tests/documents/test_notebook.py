@@ -53,19 +53,6 @@ def test_a_heading_in_a_later_cell_keeps_its_level():
     assert paths == [("H2",), ("H2", "H3"), ("H2",)]
 
 
-def test_files_of_version_3(tmp_path):
-    file = tmp_path / "old.ipynb"
-    cells = [
-        {"cell_type": "heading", "level": 1, "source": "Fish"},
-        {"cell_type": "markdown", "source": "Cod swim."},
-        {"cell_type": "code", "input": ["swim()"]},
-    ]
-    file.write_text(json.dumps({"nbformat": 3, "worksheets": [{"cells": cells}]}))
-    document = Document.from_file(file)
-    assert document.title == "Fish"
-    assert [one.text for one in document.sentences()] == ["Cod swim.", "swim()"]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

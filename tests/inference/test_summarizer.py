@@ -13,10 +13,10 @@ from transformers import (
 from foveate import summarize
 from foveate.detectors import given_keywords, tfidf
 from foveate.inference import Summarizer
-from foveate.models.accelerate import restore, speed_up
-from foveate.models.accelerate.t5 import RelativeT5Attention
 from foveate.models.fovea import FoveaForConditionalGeneration
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
+from foveate.models.speed_ups import restore, speed_up
+from foveate.models.speed_ups.t5 import RelativeT5Attention
 from foveate.models.vcc import VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor, TextProcessor, VCCProcessor
 from tests.led import bpe, led

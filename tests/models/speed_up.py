@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from foveate.models.accelerate import restore, speed_up
+from foveate.models.speed_ups import restore, speed_up
 from tests.numerics import relative_error
 
 

@@ -19,9 +19,9 @@ from transformers import (
 )
 from transformers.integrations import neftune_post_forward_hook
 
-from foveate.models.accelerate import speed_up
 from foveate.models.fovea import FoveaConfig, FoveaForConditionalGeneration
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTForMaskedLM
+from foveate.models.speed_ups import speed_up
 from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.vcc import (
     VccBertConfig,

@@ -25,9 +25,9 @@ from transformers import (
 from transformers.models.led.modeling_led import LEDEncoder
 from transformers.models.longformer.modeling_longformer import LongformerEncoder
 
-from foveate.models.accelerate import cuda_graphs, graph_capture, restore, speed_up
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder, capture, release
 from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
+from foveate.models.speed_ups import cuda_graphs, graph_capture, restore, speed_up
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder, capture, release
 from foveate.models.vcc import VccBertConfig, VccBertModel, VccT5Config, VccT5EncoderModel
 from foveate.ops.vip_compression import compression
 from tests.numerics import relative_error

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
-from foveate.models.accelerate import speed_up
-from foveate.models.accelerate.layouts import BlockSummaries, PackedSpans
+from foveate.models.speed_ups import speed_up
+from foveate.models.speed_ups.layouts import BlockSummaries, PackedSpans
 from tests.models.test_speed_up_longt5 import KINDS, longt5
 from tests.numerics import relative_error
 from tests.synchronization import no_waiting

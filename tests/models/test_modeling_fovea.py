@@ -1,4 +1,5 @@
 import copy
+import inspect
 
 import pytest
 import torch
@@ -18,6 +19,11 @@ from foveate.models.fovea import FoveaConfig, FoveaEncoderModel, FoveaForConditi
 from tests import t5
 from tests.numerics import relative_error
 
+CACHE = next(  # its name depends on the version of transformers
+    name
+    for name in inspect.signature(T5ForConditionalGeneration.forward).parameters
+    if name in ("cache", "past_key_values")
+)
 SIZES = t5.SIZES | {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 20}
 
 
@@ -159,8 +165,8 @@ def test_cached_steps_give_the_logits_of_the_whole(writer):
             output = writer(
                 encoder_outputs=encoded,
                 decoder_input_ids=cut,
-                past_key_values=cache,
                 use_cache=True,
+                **{CACHE: cache},
             )
             cache = output.past_key_values
             steps.append(output.logits)

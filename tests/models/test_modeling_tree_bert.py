@@ -111,10 +111,8 @@ def reference(model, input_ids, parent_ids, node_types):
     )
     for layer in range(model.config.num_hidden_layers):
         name = f"encoder.layer.{layer}"
-        q, k, v = (
-            linear(weights, f"{name}.attention.self.{part}", x).unflatten(1, (heads, -1))
-            for part in ("query", "key", "value")
-        )
+        qkv = linear(weights, f"{name}.attention.self.qkv", x)
+        q, k, v = qkv.unflatten(1, (3, heads, -1)).unbind(1)
         scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(size // heads)
         attention = scores.masked_fill(~allowed, -math.inf).softmax(-1)
         mixed = torch.einsum("hij,jhd->ihd", attention, v).flatten(1)
@@ -241,20 +239,18 @@ def test_the_model_is_the_dense_reference(model, drawn):
 @given(st.lists(trees(), min_size=1, max_size=3))
 @settings(max_examples=20)
 def test_packed_documents_give_what_each_gives_alone(model, documents):
-    packed = pack_trees(documents, ("input_ids", "node_types"))
-    tree = Tree.from_parents(packed["parent_ids"][0])
-    ids, types = (tree.to_level_order(packed[x][0])[None] for x in ("input_ids", "node_types"))
+    lengths = torch.tensor([len(document["input_ids"]) for document in documents])
+    positions = torch.arange(int(lengths.sum())).split(lengths.tolist())
+    numbered = [{**d, "position": p} for d, p in zip(documents, positions, strict=True)]
+    packed = pack_trees(numbered, ("input_ids", "node_types", "position"))
+    position = packed.pop("position")[0]
     with torch.no_grad():
         alone = [in_reading_order(model(**{k: x[None] for k, x in d.items()})) for d in documents]
-        together = in_reading_order(model(**packed))
-        in_level_order = model(ids, node_types=types, tree=tree.in_level_order)
-    for found, expected in zip(together, zip(*alone, strict=True), strict=True):
-        assert relative_error(found, torch.cat(expected)) < 1e-12
-    # The anchors of a packed level-ordered forest, back in reading order.
-    positions = torch.arange(len(tree)) if tree.order is None else tree.order
-    order = positions[in_level_order.anchor_indices].argsort()
-    assert relative_error(in_level_order.embeddings[order], together[0]) < 1e-12
-    assert relative_error(in_level_order.salience[order], together[1]) < 1e-12
+        together = model(**packed)
+    order = position[together.anchor_indices].argsort()
+    found = together.embeddings[order], together.salience[order]
+    for one, expected in zip(found, zip(*alone, strict=True), strict=True):
+        assert relative_error(one, torch.cat(expected)) < 1e-12
 
 
 def gradients(model, loss):
@@ -377,6 +373,12 @@ def test_berts_weights_load_and_nothing_is_added_to_them(kind, tmp_path, example
     added = {"embeddings.node_type_embeddings", "embeddings.sibling_scale"}
     assert set(info["missing_keys"]) == added | {name for name in own if name.startswith(heads)}
     stock = dict(getattr(bert, "bert", bert).named_parameters())
+    for kind in ("weight", "bias"):
+        for layer in range(2):
+            name = f"encoder.layer.{layer}.attention.self"
+            stock[f"{name}.qkv.{kind}"] = torch.cat(
+                [stock[f"{name}.{part}.{kind}"] for part in ("query", "key", "value")]
+            )
     assert len(own.keys() & stock.keys()) == len(own) - len(info["missing_keys"])
     for name in own.keys() & stock.keys():
         assert torch.equal(own[name], stock[name]), name

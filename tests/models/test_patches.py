@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import PreTrainedConfig, T5Config, T5EncoderModel
 
-from foveate.models.accelerate import ORIGINALS, patches, restore, speed_up
-from foveate.models.accelerate.layouts import BlockSummaries, PackedSpans, WindowLayout
-from foveate.models.padding import PackedSequences
+from foveate.models.packing import PackedSequences
+from foveate.models.speed_ups import ORIGINALS, patches, restore, speed_up
+from foveate.models.speed_ups.layouts import BlockSummaries, PackedSpans, WindowLayout
 from tests.models.test_speed_up_longformer import led, longformer
 from tests.models.test_speed_up_longt5 import longt5
 

@@ -5,7 +5,7 @@ import torch
 from transformers import BigBirdConfig, BigBirdModel, LongT5Config, LongT5ForConditionalGeneration
 from transformers.models.longt5.modeling_longt5 import LongT5EncoderModel
 
-from foveate.models.accelerate import restore, speed_up
+from foveate.models.speed_ups import restore, speed_up
 from tests.models.speed_up import MASKS, check, mask
 from tests.numerics import relative_error
 

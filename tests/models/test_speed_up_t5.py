@@ -18,7 +18,7 @@ from transformers import (
 )
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
-from foveate.models.accelerate import restore, speed_up
+from foveate.models.speed_ups import restore, speed_up
 from tests import t5
 from tests.numerics import relative_error
 

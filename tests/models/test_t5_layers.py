@@ -8,9 +8,9 @@ from transformers import LongT5Config, T5Config
 from transformers.models.longt5.modeling_longt5 import LongT5LayerFF, LongT5LayerNorm
 from transformers.models.t5.modeling_t5 import T5LayerFF, T5LayerNorm
 
-from foveate.models.accelerate import LAYER_PATCHES
-from foveate.models.accelerate.patching import apply_patches
-from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, PreciseT5LayerNorm
+from foveate.models.speed_ups import LAYER_PATCHES
+from foveate.models.speed_ups.patching import apply_patches
+from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, PreciseT5LayerNorm
 from tests.numerics import TOLERANCE, relative_error
 
 GATES = ["gated-gelu", "gated-gelu_pytorch_tanh", "gated-silu", "relu"]

@@ -5,8 +5,8 @@ import torch
 from transformers import DynamicCache
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from foveate.models.accelerate import restore
-from foveate.models.padding import padding_mask
+from foveate.models.masks import padding_mask
+from foveate.models.speed_ups import restore
 from foveate.models.vcc import VccT5Config, VccT5ForConditionalGeneration
 from foveate.models.vcc.cross_attention import CrossAttentionMasks
 from tests.models.test_modeling_vcc import SHORT, T5, first, ids_of
@@ -43,7 +43,11 @@ def test_compressed_cross_attention_sees_other_blocks_as_their_mean():
     states, queries = torch.randn(1, 22, 16).double(), torch.randn(1, 3, 16).double()
     attention = model.decoder.block[0].layer[1].EncDecAttention
     mask = padding_mask(
-        batch_size=1, kv_length=22, kv_offset=0, attention_mask=(torch.arange(22) < 20)[None]
+        batch_size=1,
+        q_offset=0,
+        kv_length=22,
+        kv_offset=0,
+        attention_mask=(torch.arange(22) < 20)[None],
     )
     out = attention(queries, mask=CrossAttentionMasks(mask, None), key_value_states=states)[0]
     heads = [(x(y)).view(-1, 2, 8) for x, y in ((attention.q, queries), (attention.k, states))]
@@ -97,6 +101,7 @@ def test_padding_in_the_cache_does_not_shift_who_chooses():
     attention = model.decoder.block[0].layer[1].EncDecAttention
     seen = padding_mask(
         batch_size=1,
+        q_offset=2,
         kv_length=5,
         kv_offset=0,
         attention_mask=torch.tensor([[0, 1, 1, 1, 0]]).bool(),

@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import T5Config, T5EncoderModel
 
-from foveate.models.accelerate import speed_up
 from foveate.models.hdt import HDTConfig, HDTModel
+from foveate.models.speed_ups import speed_up
 from foveate.models.vcc import VccBertConfig, VccBertModel
+from foveate.ops.feed_forward import relu_feed_forward
 from foveate.ops.fovea_attention import fovea_attention
 from foveate.ops.gated_gelu import gated_gelu
-from foveate.ops.linear import joint_linear, linear_relu
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.tree_attention import Tree, tree_attention
 from foveate.ops.window_attention import global_attention, window_attention
@@ -78,8 +78,7 @@ TREE = Tree.from_parents([-1, 0, 1, 1, 0, 4, 4, 4, 0])
 TRANSFORMED = {
     "tree": lambda q, k, v: tree_attention(q, k, v, TREE),
     "gated GELU": lambda q, k, v: gated_gelu(q, k) * v,
-    "joint linear": lambda q, k, v: torch.cat(joint_linear(q[0], [k[0], v[0]]), -1),
-    "linear ReLU": lambda q, k, v: linear_relu(q, k[0]),
+    "feed-forward": lambda q, k, v: relu_feed_forward(q, k[0], v[0].T),
 }
 BY_REFERENCE = {
     "window": OPS["window"],

@@ -1,11 +1,9 @@
 import pytest
-import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from foveate import Document
 from foveate.preprocessing import VCCProcessor
-from foveate.preprocessing.vcc import mark_masked
 
 SEA = Document.from_text("Cod swim in cold seas. Eels are long.")
 
@@ -92,23 +90,6 @@ def test_every_choice_is_encoded(bert):
     assert batch["input_ids"].shape[:2] == (2, 2)
     assert bert.decode(batch["input_ids"][1, 0]).startswith("[CLS] where? cod [SEP] cod swim")
     assert (batch["vip_mask"].sum(2) >= 5).all()
-
-
-def test_masked_tokens_are_marked(bert, t5):
-    torch.manual_seed(0)
-    rows = [bert("Cod swim in cold seas."), bert("Eels.")]
-    collated = DataCollatorForLanguageModeling(bert, mlm_probability=0.4)(rows)
-    batch = mark_masked(collated, bert)
-    wanted = collated["labels"] != -100
-    assert wanted.any(1).all()
-    assert torch.equal(batch["vip_mask"].bool(), wanted)
-    ids = t5("cod <extra_id_0> cod <extra_id_1>", return_tensors="pt")["input_ids"]
-    assert mark_masked({"input_ids": ids}, t5)["vip_mask"].tolist() == [[0, 1, 0, 1, 0]]
-
-
-def test_where_nothing_is_masked_the_first_token_is_marked(bert):
-    batch = {"input_ids": torch.zeros(1, 3).long(), "attention_mask": torch.tensor([[0, 1, 1]])}
-    assert mark_masked(batch, bert)["vip_mask"].tolist() == [[0, 1, 0]]
 
 
 def test_what_does_not_fit_is_refused(bert):

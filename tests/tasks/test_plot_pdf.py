@@ -8,7 +8,7 @@ from pypdfium2 import raw
 
 from foveate import Document
 from foveate.documents import Paragraph, Section, Sentence
-from foveate.documents.layout import Layout, Word
+from foveate.documents.layout import Layout, PlacedWord
 from foveate.tasks.plots import plot_pdf
 
 TEXT = "Cod swim. They eat small fish."
@@ -44,7 +44,7 @@ PLACES = {
 
 def document_of(path, rotation, num_pages=1):
     size = (330, 240) if rotation % 180 == 0 else (240, 330)
-    words = [Word(0, 0, 1, 0, 0, 9, 9), Word(10, 1, 1, *PLACES[rotation])]
+    words = [PlacedWord(0, 0, 1, 0, 0, 9, 9), PlacedWord(10, 1, 1, *PLACES[rotation])]
     sentences = (Sentence("Cod swim.", 0, 9), Sentence("They eat small fish.", 10, 30))
     section = Section("", (Paragraph(sentences),))
     layout = Layout.from_words([size] * num_pages, words)

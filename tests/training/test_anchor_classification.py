@@ -56,7 +56,7 @@ def test_labels_are_at_the_anchors_of_their_sections(tree_processor):
     for text, word in zip(texts, ("swims", "Under", "Home"), strict=True):
         assert word in text
     assert labels[anchors].tolist() == [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
-    assert set(batch) == {"input_ids", "labels", "parent_ids"}
+    assert set(batch) == {"input_ids", "labels", "tree"}
     assert batch["labels"].shape == (1, len(labels), 3)
 
 
@@ -66,7 +66,7 @@ def test_single_labels_leave_the_others_out(tree_processor):
     encoded, batch = collated(objective, tree_processor, example, example)
     assert batch["labels"].dtype == torch.int64
     assert batch["labels"][batch["labels"] != -100].tolist() == [0, 2, 0, 2]
-    assert (batch["parent_ids"] == -1).sum() == 2
+    assert batch["tree"].level_sizes[0] == 2
     assert batch["labels"].shape == (1, sum(len(one["input_ids"]) for one in encoded))
 
 

@@ -8,6 +8,7 @@ from transformers import BatchEncoding
 
 from foveate import Document
 from foveate.data import Example
+from foveate.models.hdt import HDTConfig, HDTForSequenceClassification
 from foveate.preprocessing import TextProcessor, VCCProcessor
 from foveate.training.objectives import (
     Classification,
@@ -42,9 +43,9 @@ def batch_of(objective, processor, *examples):
 
 def test_masked_trees_are_packed_and_texts_are_padded(tree_processor, text_processor):
     encoded, batch = batch_of(MaskedLM(), tree_processor, example(), example(COD))
-    assert set(batch) == {"input_ids", "labels", "parent_ids"}
+    assert set(batch) == {"input_ids", "labels", "tree"}
     assert batch["input_ids"].shape == (1, sum(len(features["input_ids"]) for features in encoded))
-    assert (batch["parent_ids"] == -1).sum() == 2
+    assert batch["tree"].level_sizes[0] == 2
     encoded, batch = batch_of(MaskedLM(), text_processor, example(), example(COD))
     assert set(batch) == {"input_ids", "attention_mask", "labels"}
     assert len(batch["labels"]) == 2
@@ -78,10 +79,28 @@ def test_classes_are_numbered(tree_processor):
         one, tree_processor, example(labels=("land",)), example(COD, labels=("sea",))
     )
     assert batch["labels"].tolist() == [1, 0]
+    assert batch["tree"].level_sizes[0] == 2
     several = Classification(("sea", "land"), multi_label=True)
     _, batch = batch_of(several, tree_processor, example(labels=("sea", "land")), example(COD))
     assert batch["labels"].tolist() == [[1.0, 1.0], [0.0, 0.0]]
     assert several.config_options()["problem_type"] == "multi_label_classification"
+
+
+def test_packed_documents_have_the_loss_of_padded_ones(tree_processor):
+    features, batch = batch_of(
+        Classification(("sea", "land")),
+        tree_processor,
+        example(labels=("land",)),
+        example(COD, labels=("sea",)),
+    )
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    config = HDTConfig(vocab_size=len(tree_processor.tokenizer), **sizes)
+    model = HDTForSequenceClassification(config).eval()
+    padded = tree_processor.pad([tree_processor.model_inputs(one) for one in features])
+    expected = model(**padded, labels=batch["labels"])
+    found = model(**batch)
+    assert relative_error(found.logits, expected.logits) < 1e-5
+    assert relative_error(found.loss, expected.loss) < 1e-5
 
 
 def test_choices_are_a_dimension_of_their_own(text_processor):

@@ -308,11 +308,12 @@ def test_a_batch_has_the_pairs_of_its_examples(chunk_tokens, processor, bert_tok
     assert {1: chunks == 3, 150: 1 < chunks <= 3, 10_000: chunks == 1}[chunk_tokens]
 
     def texts(forests):
-        columns = ("input_ids", "parent_ids", "node_types")
         return [
             text
             for forest in forests
-            for text in texts_of(bert_tokenizer, *(forest[x] for x in columns))
+            for text in texts_of(
+                bert_tokenizer, forest["input_ids"], forest["tree"].parent, forest["node_types"]
+            )
         ]
 
     documents, queries, targets = (

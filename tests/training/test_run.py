@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.hdt import HDTForMaskedLM, modeling_hdt
 from foveate.models.masked_lm import masked_lm_output
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.preprocessing import HDTProcessor
 from foveate.training import Recipe, build_trainer, train
 from tests.training.conftest import QUICK, TINY, losses, masked_lm

@@ -17,7 +17,11 @@ _MB = 10**6
 
 @app.command("show")
 def show(json: common.Json = False) -> None:
-    """Say where the cache is, and how much it holds."""
+    """Say where the cache is, and how much it holds.
+
+    \b
+    foveate cache show
+    """
     cache = Cache()
     files = cache.files()
     num_bytes = sum(stat.st_size for _, stat in files)
@@ -40,6 +44,10 @@ def show(json: common.Json = False) -> None:
 
 @app.command("clear")
 def clear() -> None:
-    """Remove everything from the cache."""
+    """Remove everything from the cache.
+
+    \b
+    foveate cache clear
+    """
     cache = Cache()
     print(f"{cache.folder}: removed {cache.clear() / _MB:,.0f} MB")

@@ -2,7 +2,7 @@
 
 from .abstracts import abstract_sections, without_sections
 from .corpus import Corpus
-from .example import Example, Query, Ranking
+from .example import Example, Query
 from .readers import BENCHMARKS, read_benchmark
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "Corpus",
     "Example",
     "Query",
-    "Ranking",
     "abstract_sections",
     "read_benchmark",
     "without_sections",

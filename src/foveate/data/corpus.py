@@ -1,6 +1,5 @@
 """Documents that stay on disk until they are needed."""
 
-import gzip
 import json
 import mmap
 import warnings
@@ -11,20 +10,18 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from foveate.documents import Document, DocumentError
-from foveate.documents.compression import gzip_errors
+from foveate.documents.compression import decompressed, strip_suffix
 
 from .example import Example, Query
 from .records import Record, check_texts
-
-_LINE_SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
 class Corpus(Sequence[Example]):
     """The examples in files: JSON Lines, or any file that `Document.from_file` reads.
 
     Lines are located when the corpus is opened, but parsed only on access: from a memory map, or
-    from memory if the file is gzipped. Leave corpora that do not fit in memory uncompressed. Each
-    line is an object with
+    from memory if the file is compressed. Leave corpora that do not fit in memory uncompressed.
+    Each line is an object with
 
     - a document: what `Document.to_dict` returns; or `sections` and an optional `title`, as
       `Document.from_sections` takes them, where a list of `sentences` is not split any further; or
@@ -47,7 +44,7 @@ class Corpus(Sequence[Example]):
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or the files hold no
             document.
-        DocumentError: A gzipped file is damaged.
+        DocumentError: A compressed file is damaged.
     """
 
     def __init__(self, paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> None:
@@ -57,7 +54,7 @@ class Corpus(Sequence[Example]):
         self._extents: list[tuple[int, int, int]] = []  # index of the file, start, end
         self._unreadable: set[int] = set()  # what has been warned of
         for index, path in enumerate(self._files):
-            if path.name.endswith(_LINE_SUFFIXES):
+            if _has_lines(path):
                 self._extents += [(index, *extent) for extent in _lines(self._content(index))]
             else:
                 self._extents.append((index, 0, path.stat().st_size))
@@ -99,7 +96,7 @@ class Corpus(Sequence[Example]):
         """Say where an example is, for messages: its file, and its line if the file has several."""
         file_index, start, _ = self._extents[index]
         path = self._files[file_index]
-        if not path.name.endswith(_LINE_SUFFIXES):
+        if not _has_lines(path):
             return str(path)
         number = bytes(self._content(file_index)[:start]).count(b"\n") + 1
         return f"line {number} of {path}"
@@ -119,7 +116,7 @@ class Corpus(Sequence[Example]):
     def _read(self, index: int) -> Example:
         file_index, start, end = self._extents[index]
         path = self._files[file_index]
-        if not path.name.endswith(_LINE_SUFFIXES):
+        if not _has_lines(path):
             return Example(id=str(path), document=Document.from_file(path))
         line = self._content(file_index)[start:end]
         try:
@@ -131,15 +128,19 @@ class Corpus(Sequence[Example]):
         """Return the content of a file of lines, opened on first use."""
         if index not in self._contents:
             path = self._files[index]
-            if path.suffix == ".gz":
-                with gzip_errors(path):
-                    self._contents[index] = gzip.decompress(path.read_bytes())
-            elif path.stat().st_size:
-                with path.open("rb") as file:
-                    self._contents[index] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            else:
-                self._contents[index] = b""
+            with decompressed(path) as file:
+                is_mapped = path.suffix == ".jsonl" and path.stat().st_size
+                self._contents[index] = (
+                    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                    if is_mapped
+                    else file.read()
+                )
         return self._contents[index]
+
+
+def _has_lines(path: Path) -> bool:
+    """Return whether a file is JSON Lines, compressed or not."""
+    return strip_suffix(path.name).endswith(".jsonl")
 
 
 def _parse_object(line: bytes) -> Record:

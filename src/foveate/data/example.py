@@ -37,7 +37,6 @@ class Example:
             are unknown.
         sentence_labels: The classes of each sentence, in the order of `Document.sentences`; empty
             if they are unknown.
-        target: The number to predict, in regression.
         related: A positive and, optionally, a negative document, in contrastive learning.
         queries: Queries with the sentences that answer them, in retrieval.
     """
@@ -50,23 +49,5 @@ class Example:
     labels: tuple[str, ...] = ()
     section_labels: tuple[tuple[str, ...], ...] = ()
     sentence_labels: tuple[tuple[str, ...], ...] = ()
-    target: float | None = None
     related: tuple[Document, ...] = ()
     queries: tuple[Query, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A query with candidates to rank by their relevance to it.
-
-    Attributes:
-        id: The identifier of the query.
-        query: A paper or a few words.
-        candidates: The documents to rank.
-        relevance: The relevance of each candidate; 0 means irrelevant.
-    """
-
-    id: str
-    query: Document
-    candidates: tuple[Document, ...]
-    relevance: tuple[float, ...]

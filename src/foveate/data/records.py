@@ -1,19 +1,17 @@
 """The records of JSON, JSON Lines and CSV files, compressed or not, with their places."""
 
 import csv
-import gzip
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from foveate.documents import DocumentError
-from foveate.documents.compression import gzip_errors
+from foveate.documents.compression import decompressed, strip_suffix
 
 Record = Mapping[str, Any]
 """A JSON object, or a line of a CSV file."""
@@ -28,8 +26,8 @@ def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
     """Read the records of a file, or of all files in a folder.
 
     A `.csv` file has a header and one record per line, with tabs between the fields if the header
-    has one, and commas otherwise. A `.json` file is one record or a list of
-    records. Any other file is read as JSON Lines. All may be gzipped, with the suffix `.gz`.
+    has one, and commas otherwise. A `.json` file is one record or a list of records. Any other file
+    is read as JSON Lines. All may be compressed: `.gz`, `.xz`, `.bz2`, `.zst`.
 
     Args:
         path: The file or folder.
@@ -39,7 +37,7 @@ def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
 
     Raises:
         OSError: The file does not exist.
-        ValueError: The file is not valid UTF-8 or JSON.
+        ValueError: The file is not valid UTF-8 or JSON, or its compression is damaged.
     """
     path = Path(path)
     if path.is_dir():
@@ -47,36 +45,30 @@ def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
             if not child.name.startswith("."):
                 yield from read_records(child)
         return
-    suffix = Path(path.name.removesuffix(".gz")).suffix
-    with _reading_errors(path), _open_text(path) as file:
-        yield from _READERS.get(suffix, _read_json_lines)(path, file)
+    lines = read_lines(path)
+    suffix = Path(strip_suffix(path.name)).suffix
+    if suffix == ".csv":
+        yield from _read_csv(path, lines)
+    elif suffix == ".json":
+        yield from _read_json(path, "".join(lines))
+    else:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield f"{path}, line {number}", _parse_json(line.strip(), path, number)
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Read the lines of a text file that may be gzipped.
+    """Read the lines of a text in UTF-8 that may be compressed, with or without a byte order mark.
 
     Raises:
         OSError: The file does not exist.
         ValueError: The file is not valid UTF-8, or its compression is damaged.
     """
-    with _reading_errors(path), _open_text(path) as file:
-        yield from file
-
-
-@contextmanager
-def _reading_errors(path: Path) -> Iterator[None]:
-    try:
-        with gzip_errors(path):
-            yield
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not valid UTF-8: convert it to UTF-8") from error
-
-
-def _open_text(path: Path) -> IO[str]:
-    """Open a text file in UTF-8, with or without a byte order mark, that may be gzipped."""
-    if path.suffix == ".gz":
-        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
-    return path.open(encoding="utf-8-sig", newline="")
+    with decompressed(path) as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
+        try:
+            yield from lines
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not valid UTF-8: convert it to UTF-8") from error
 
 
 def parse_records(
@@ -127,26 +119,19 @@ def check_texts(value: object, name: str) -> tuple[str, ...]:
     raise ValueError(f"{name} must be a text or a list of texts, got {value!r}")
 
 
-def _read_json_lines(path: Path, file: IO[str]) -> Iterator[tuple[str, Record]]:
-    for number, line in enumerate(file, 1):
-        if line.strip():
-            yield f"{path}, line {number}", _parse_json(line.strip(), path, number)
-
-
-def _read_json(path: Path, file: IO[str]) -> Iterator[tuple[str, Record]]:
-    content = _parse_json(file.read(), path, 1)
+def _read_json(path: Path, text: str) -> Iterator[tuple[str, Record]]:
+    content = _parse_json(text, path, 1)
     if isinstance(content, list):
-        yield from (
-            (f"{path}, record {number}", record) for number, record in enumerate(content, 1)
-        )
+        for number, record in enumerate(content, 1):
+            yield f"{path}, record {number}", record
     else:
         yield str(path), content
 
 
-def _read_csv(path: Path, file: IO[str]) -> Iterator[tuple[str, Record]]:
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # notes exceed the default of 128 KiB
-    header = file.readline()
-    reader = csv.DictReader(chain([header], file), delimiter="\t" if "\t" in header else ",")
+def _read_csv(path: Path, lines: Iterator[str]) -> Iterator[tuple[str, Record]]:
+    csv.field_size_limit(2**31 - 1)  # notes exceed the default of 128 KiB
+    header = next(lines, "")
+    reader = csv.DictReader(chain([header], lines), delimiter="\t" if "\t" in header else ",")
     for number, record in enumerate(reader, 1):
         yield f"{path}, record {number}", record
 
@@ -158,6 +143,3 @@ def _parse_json(text: str, path: Path, line: int) -> Any:
         raise ValueError(
             f"{path}, line {line + error.lineno - 1} is not valid JSON ({error.msg}): correct it"
         ) from error
-
-
-_READERS = {".json": _read_json, ".csv": _read_csv}

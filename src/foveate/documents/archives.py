@@ -13,40 +13,33 @@ _MAX_RATIO = 200  # compression ratio of a large member
 _LARGE = 2**20  # bytes
 
 
-def check_archive(data: bytes, kind: str) -> None:
-    """Reject ZIP bombs by the sizes that their members really decompress to.
+def check_archive(archive: zipfile.ZipFile, kind: str) -> None:
+    """Reject ZIP bombs by the sizes that the archive declares.
+
+    Reading a member yields no more than that, so an archive can hide nothing by declaring less.
 
     Args:
-        data: The archive.
+        archive: The archive.
         kind: What it should be, for messages, such as "DOCX".
 
     Raises:
-        DocumentError: It is damaged, or decompresses to an unreasonable size.
+        DocumentError: It would decompress to an unreasonable size.
     """
-    with (
-        archive_errors(f"{kind} file", "save it again"),
-        zipfile.ZipFile(BytesIO(data)) as archive,
-    ):
-        members = archive.infolist()
-        if len(members) > _MAX_MEMBERS:
-            raise DocumentError(f"has {len(members)} parts, too many for {kind}: save it again.")
-        total = 0
-        for member in members:
-            size = _size(archive, member, _MAX_BYTES - total)
-            total += size
-            if total > _MAX_BYTES or is_suspicious(size, member):
-                raise DocumentError(
-                    f"decompresses to far more than {kind} holds ({member.filename!r:.60}): "
-                    "it is rejected as a ZIP bomb; split it or save it again."
-                )
+    members = archive.infolist()
+    if len(members) > _MAX_MEMBERS:
+        raise DocumentError(f"has {len(members)} parts, too many for {kind}: save it again.")
+    total = 0
+    for member in members:
+        total += member.file_size
+        if total > _MAX_BYTES or is_suspicious(member.file_size, member):
+            raise DocumentError(
+                f"decompresses to far more than {kind} holds ({member.filename!r:.60}): "
+                "it is rejected as a ZIP bomb; split it or save it again."
+            )
 
 
 def unpacked_size(data: bytes) -> int:
-    """Return the size of all members of a ZIP archive together; 0 if it is not one or is damaged.
-
-    The sizes are those that the archive declares. Reading a member yields no more than that, so an
-    archive can hide nothing by declaring less.
-    """
+    """Return the size of all members of a ZIP archive; 0 if it is not one or is damaged."""
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             return sum(member.file_size for member in archive.infolist())
@@ -74,12 +67,3 @@ def archive_errors(kind: str, advice: str) -> Iterator[None]:
     except Exception as error:  # zipfile, zlib and tarfile raise many types on damaged files
         name = type(error).__name__
         raise DocumentError(f"is not a whole {kind} ({name}): {advice}.") from error
-
-
-def _size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) -> int:
-    """Return the size that a member decompresses to, or one just above the limit."""
-    size = 0
-    with archive.open(member) as stream:
-        while size <= limit and (chunk := stream.read(2**20)):
-            size += len(chunk)
-    return size

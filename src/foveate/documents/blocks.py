@@ -156,6 +156,7 @@ class ParsedText:
             the blocks.
         authors: The names of the authors, if the source states them.
         date: When it was published, in ISO 8601, if the source states it.
+        language: ISO 639 code of its language, if the reader had to detect it.
     """
 
     title: str | None
@@ -165,6 +166,7 @@ class ParsedText:
     landmarks: tuple[Landmark, ...] = ()
     authors: tuple[str, ...] = ()
     date: str | None = None
+    language: str | None = None
 
 
 class TextComposer:

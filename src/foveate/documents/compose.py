@@ -25,12 +25,12 @@ def compose(parts: Sequence[Any], language: str) -> tuple[str, tuple[Section, ..
     Raises:
         DocumentError: A part has an invalid form. The message lacks a subject.
     """
-    composer = _Composer(language)
+    composer = _SectionComposer(language)
     sections = composer.sections(parts, depth=1)
     return "".join(composer.text).rstrip(), sections
 
 
-class _Composer:
+class _SectionComposer:
     """Writes sections one after another, and remembers the length of the text so far."""
 
     def __init__(self, language: str) -> None:

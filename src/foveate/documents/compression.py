@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import IO, Any
 
 from foveate.documents.structure import DocumentError
@@ -96,10 +96,20 @@ def strip_suffix(name: str) -> str:
 
 
 @contextmanager
-def gzip_errors(name: object) -> Iterator[None]:
-    """Turn errors about damaged gzip data into a `DocumentError` that names the file."""
-    with _damage(name, _COMPRESSIONS[0]):
-        yield
+def decompressed(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, and decompress it if its suffix says that it is compressed.
+
+    Raises:
+        DocumentError: While it is open: the data is damaged.
+        OSError: The file does not exist.
+    """
+    compression = _find(b"", path.suffix.lower())
+    with path.open("rb") as file:
+        if compression is None:
+            yield file
+            return
+        with _damage(path, compression), compression.open(file) as stream:
+            yield stream
 
 
 @contextmanager

@@ -3,24 +3,21 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from os import PathLike
 from typing import Any, Self, TypeAlias
 
 from foveate.documents import serialization
-from foveate.documents.bare_numbers import mark_bare_numbers
-from foveate.documents.blocks import ParsedText, Prose, build_sections, landmarks
-from foveate.documents.clauses import split_clauses
+from foveate.documents.blocks import Prose, build_sections, landmarks
 from foveate.documents.compose import compose
 from foveate.documents.decoding import File, check_characters, check_text, load, load_bytes
 from foveate.documents.formats import check_text_format
-from foveate.documents.language import FALLBACK, SAMPLE, detect_language
+from foveate.documents.language import FALLBACK, detect_language_of
 from foveate.documents.layout import Layout
 from foveate.documents.members import expand
 from foveate.documents.metadata import is_date
 from foveate.documents.structure import (
-    MAX_DEPTH,
     DocumentError,
     Landmark,
     Paragraph,
@@ -40,7 +37,7 @@ _Located: TypeAlias = tuple[tuple[str, ...], str | None, int, int, str]
 """The path, speaker, start, end and text of a span."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Document:
     """A text with its structure.
 
@@ -75,15 +72,17 @@ class Document:
         >>> document = Document.from_text("# Cod\\n\\nCod swim. They eat.", format="markdown")
         >>> document.title, [sentence.text for sentence in document.sentences()]
         ('Cod', ['Cod swim.', 'They eat.'])
+        >>> document
+        Document('Cod', source=None, language='en', sections=1, sentences=2)
     """
 
     title: str
-    sections: tuple[Section, ...]
-    text: str = field(repr=False)
+    sections: tuple[Section, ...] = ()
+    text: str = ""
     source: str | None = None
     language: str | None = None
-    layout: Layout | None = field(default=None, repr=False)
-    landmarks: tuple[Landmark, ...] = field(default=(), repr=False)
+    layout: Layout | None = None
+    landmarks: tuple[Landmark, ...] = ()
     authors: tuple[str, ...] = ()
     date: str | None = None
 
@@ -94,12 +93,24 @@ class Document:
             DocumentError: What is wrong with the document, whose name begins the message.
         """
         if not isinstance(self.title, str):
-            raise DocumentError(f"The title is {self.title!r:.60}: give a string.")
+            raise DocumentError(
+                f"The title is {self.title!r:.60}: give a string, or read a file with "
+                "Document.from_file(path)."
+            )
         try:
             self._check_metadata()
             self._check_sections()
         except DocumentError as error:
             raise DocumentError(f"{_subject(self.source, self.title)} {error}") from error
+
+    def __repr__(self) -> str:
+        """Return the title, the source and the size, without the text."""
+        num_sections = sum(1 for _ in self.walk())
+        num_sentences = sum(section.num_sentences for section in self.sections)
+        return (
+            f"Document({self.title!r:.80}, source={self.source!r}, language={self.language!r}, "
+            f"sections={num_sections}, sentences={num_sentences})"
+        )
 
     def _check_metadata(self) -> None:
         if not isinstance(self.authors, tuple) or not all(
@@ -115,7 +126,8 @@ class Document:
         for path, section in self.walk():
             check_depth(section.title, len(path))
         if next(self.sentences(), None) is None:
-            raise DocumentError("has no sentence to read: give it some text.")
+            advice = "" if self.text else ", or read a file with Document.from_file(path)"
+            raise DocumentError(f"has no sentence to read: give it some text{advice}.")
         if any(
             not section.num_sentences or not all(one.sentences for one in section.paragraphs)
             for _, section in self.walk()
@@ -178,10 +190,9 @@ class Document:
             format: Name of a format in `foveate.documents.FORMATS`. By default it is recognized by
                 the content; what is not recognized is plain text.
             source: Where the data came from; it becomes the document's source.
-            language: ISO 639 code of the language by whose rules sentences are split; detected by
-                default.
-            encoding: Encoding of the text; detected by default.
-            options: Options of the format's reader, such as `ocr=True` for PDF.
+            language: As for `from_file`, like the other arguments.
+            encoding: Encoding of the text.
+            options: Options of the format's reader.
 
         Raises:
             DocumentError: The data cannot be read as that format, or holds no text, or several
@@ -320,14 +331,13 @@ class Document:
         The sentences are those of the first document, then those of the second, and so on. Hence
         the spans of all documents, in the order of the documents, show where each sentence of the
         merged document comes from; it has no pages, landmarks, authors and date of its own.
-        Sections that would be nested more than 64 deep become siblings. A single document is
-        returned unchanged.
+        A single document is returned unchanged.
 
         Args:
             documents: At least one document.
 
         Raises:
-            DocumentError: There are no documents.
+            DocumentError: There are no documents, or sections would be nested more than 64 deep.
             TypeError: One of them is not a document.
         """
         documents = as_documents(documents)
@@ -338,7 +348,7 @@ class Document:
         sections: list[Section] = []
         offset = 0
         for document in documents:
-            shifted = shift_sections(document.sections, offset, levels=MAX_DEPTH - 1)
+            shifted = shift_sections(document.sections, offset)
             sections.append(Section(document.title or document.name, (), shifted))
             offset += len(document.text) + len(_BLANK_LINE)
         text = _BLANK_LINE.join(document.text for document in documents)
@@ -464,11 +474,18 @@ def _read(file: File, language: str | None, options: Mapping[str, Any]) -> dict[
             packed = serialization.parse_packed(content)
             if packed is not None:
                 return serialization.unpack(packed)
-    parsed = split_clauses(file.format.load_reader()(content, **options))
-    parsed.blocks = mark_bare_numbers(parsed.blocks)
+    parsed = file.format.load_reader()(content, **options)
     text = parsed.text or (content if isinstance(content, str) else "")
     check_text(text)
-    language = language or _detect_language(parsed)
+    language = (
+        language
+        or parsed.language
+        or detect_language_of(
+            str(block.text)
+            for block in parsed.blocks
+            if isinstance(block, Prose) and block.kind != "code"
+        )
+    )
     return {
         "title": parsed.title or "",
         "sections": build_sections(parsed.blocks, language),
@@ -487,19 +504,6 @@ def _only_member(file: File, encoding: str | None) -> File:
     if len(members) > 1:
         raise DocumentError(f"{file.name} holds several documents: read it with read_documents.")
     return members[0]
-
-
-def _detect_language(parsed: ParsedText) -> str:
-    """Detect the language of the first paragraphs."""
-    sample: list[str] = []
-    room = SAMPLE
-    for block in parsed.blocks:
-        if room <= 0:
-            break
-        if isinstance(block, Prose) and block.kind != "code":
-            sample.append(str(block.text))
-            room -= len(sample[-1])
-    return detect_language("\n".join(sample))
 
 
 def as_document(document: Document) -> Document:

@@ -1,10 +1,11 @@
 """The language of a text."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-SAMPLE = 20_000  # characters that decide
+_SAMPLE = 20_000  # characters that decide
 _MIN_LETTERS = 30  # shorter texts say too little
 _MIN_PROBABILITY = 0.8
 FALLBACK = "en"
@@ -34,7 +35,7 @@ def detect_language(text: str) -> str:
     Raises:
         ValueError: There is no room for temporary files, to which py3langid unpacks its model.
     """
-    sample = text[:SAMPLE]
+    sample = text[:_SAMPLE]
     if sum(map(str.isalpha, sample)) < _MIN_LETTERS and sample.isascii():
         return FALLBACK
     if _is_english(sample):
@@ -45,6 +46,18 @@ def detect_language(text: str) -> str:
         language = "zh"
         probability = sum(share for name, share in ranked if name in _CHINESE)
     return str(language) if probability >= _MIN_PROBABILITY else FALLBACK
+
+
+def detect_language_of(texts: Iterable[str]) -> str:
+    """Detect the language of the first of many texts; see `detect_language`."""
+    sample: list[str] = []
+    room = _SAMPLE
+    for text in texts:
+        sample.append(text)
+        room -= len(text)
+        if room <= 0:
+            break
+    return detect_language("\n".join(sample))
 
 
 def _is_english(text: str) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from foveate.documents.structure import Box, DocumentError
 
 
-class Word(NamedTuple):
+class PlacedWord(NamedTuple):
     """A word, or the part of a word that is on one line.
 
     Attributes:
@@ -53,7 +53,7 @@ class Layout:
 
     @classmethod
     def from_words(
-        cls, page_sizes: Sequence[tuple[float, float]], words: Sequence[Word]
+        cls, page_sizes: Sequence[tuple[float, float]], words: Sequence[PlacedWord]
     ) -> "Layout":
         """Collect the words of a text, in ascending order of their offsets.
 
@@ -61,7 +61,7 @@ class Layout:
             page_sizes: Width and height of each page in points.
             words: The words.
         """
-        table = np.array(words, dtype=np.float64).reshape(-1, len(Word._fields))
+        table = np.array(words, dtype=np.float64).reshape(-1, len(PlacedWord._fields))
         starts, lines, pages = table[:, :3].astype(np.int64).T
         sizes = np.array(page_sizes, dtype=np.float32).reshape(-1, 2)
         return cls(sizes, starts, lines, pages, table[:, 3:].astype(np.float32))

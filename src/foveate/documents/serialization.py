@@ -15,6 +15,8 @@ from foveate.documents.structure import (
     check_depth,
 )
 
+_KEYS = frozenset({"title", "sections", "text"})  # by which a packed document is recognized
+
 
 def pack(
     *,
@@ -62,11 +64,13 @@ def _pack_section(section: Section) -> dict[str, Any]:
 
 def parse_packed(text: str) -> Mapping[str, Any] | None:
     """Parse a text as JSON, and return it if it is a packed document."""
+    if not all(f'"{key}"' in text for key in _KEYS):
+        return None  # without parsing it, which its reader does
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
         return None  # the reader of records says what is wrong
-    return data if isinstance(data, dict) and {"title", "sections", "text"} <= set(data) else None
+    return data if isinstance(data, dict) and set(data) >= _KEYS else None
 
 
 def unpack(data: Mapping[str, Any]) -> dict[str, Any]:

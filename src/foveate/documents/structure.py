@@ -1,7 +1,7 @@
 """The parts of a document: sections, paragraphs and sentences; and spans, which locate them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 MAX_DEPTH = 64  # of nested sections; walking them by recursion is safe
@@ -235,32 +235,22 @@ def drop_empty(sections: tuple[Section, ...]) -> tuple[Section, ...]:
     )
 
 
-def shift_sections(sections: Iterable[Section], offset: int, levels: int) -> tuple[Section, ...]:
-    """Shift the offsets of all sentences in the sections.
-
-    Args:
-        sections: Sections, in order.
-        offset: Number of characters to add to every offset.
-        levels: Greatest depth to keep, at least 1. Deeper sections become siblings of the section
-            that contains them.
-    """
-    shifted: list[Section] = []
-    for section in sections:
-        paragraphs = tuple(
-            Paragraph(
-                tuple(
-                    Sentence(sentence.text, sentence.start + offset, sentence.end + offset)
-                    for sentence in paragraph.sentences
-                ),
-                paragraph.speaker,
-                paragraph.kind,
-            )
-            for paragraph in section.paragraphs
+def shift_sections(sections: Iterable[Section], offset: int) -> tuple[Section, ...]:
+    """Add a number of characters to the offsets of all sentences in the sections."""
+    return tuple(
+        Section(
+            section.title,
+            tuple(
+                replace(
+                    paragraph,
+                    sentences=tuple(
+                        Sentence(sentence.text, sentence.start + offset, sentence.end + offset)
+                        for sentence in paragraph.sentences
+                    ),
+                )
+                for paragraph in section.paragraphs
+            ),
+            shift_sections(section.sections, offset),
         )
-        subsections = shift_sections(section.sections, offset, max(levels - 1, 1))
-        if levels > 1:
-            shifted.append(Section(section.title, paragraphs, subsections))
-        else:
-            shifted += [Section(section.title, paragraphs)] if paragraphs else []
-            shifted += subsections
-    return tuple(shifted)
+        for section in sections
+    )

@@ -11,8 +11,8 @@ from transformers import AutoModel, PreTrainedModel
 
 from foveate.data import Corpus, Example
 from foveate.files import atomic_write, check_writable
-from foveate.models.accelerate import speed_up_if_possible
 from foveate.models.loading import load_config, load_model
+from foveate.models.speed_ups import speed_up_if_possible
 from foveate.models.utils import resolve_device
 from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.training.building import load_examples
@@ -173,9 +173,8 @@ def _check_has_head(model: str | PathLike[str], config: Any, objective: Objectiv
     is_bare = bool(classes) and not any("For" in name for name in classes)
     if is_bare and not config.is_encoder_decoder and objective.auto_class is not AutoModel:
         raise ValueError(
-            f"{model} is an encoder without a head ({', '.join(classes)}), which gives vectors and "
-            "makes no predictions: evaluate them with `foveate evaluate scirepeval`, or fine-tune "
-            "it with this recipe first"
+            f"{model} is an encoder without a head ({', '.join(classes)}), which makes no "
+            "predictions: fine-tune it with this recipe first"
         )
 
 

@@ -1,4 +1,4 @@
-"""Metrics of summaries, answers, rankings and classifications. All scores are in percent.
+"""Metrics of summaries, answers and classifications. All scores are in percent.
 
 The metrics need the dependencies of `pip install 'foveate[evaluation]'`, and raise an `ImportError`
 without them.
@@ -13,8 +13,6 @@ from importlib import import_module
 from math import prod
 from statistics import fmean
 from typing import Any
-
-from torch import Tensor
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 
@@ -98,59 +96,6 @@ def exact_match(predictions: Sequence[str], references: Sequence[Collection[str]
     )
 
 
-def average_precision(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> float:
-    """Compute the mean average precision (MAP) over queries.
-
-    Args:
-        scores: For each query `(candidates,)`; candidates are ranked by descending score.
-        relevance: For each query `(candidates,)`; candidates above 0 are relevant.
-
-    Raises:
-        ValueError: There are no queries, the numbers of scores and relevances differ, or a query
-            has no relevant candidate.
-    """
-    score = import_extra("sklearn.metrics").average_precision_score
-    rankings = _to_arrays(scores, relevance)
-    return 100 * fmean(score(relevant > 0, predicted) for predicted, relevant in rankings)
-
-
-def ndcg(
-    scores: Sequence[Tensor], relevance: Sequence[Tensor], *, top_k: int | None = None
-) -> float:
-    """Compute the normalized discounted cumulative gain over queries, with relevances as gains.
-
-    Args:
-        scores: For each query `(candidates,)`; candidates are ranked by descending score.
-        relevance: For each query `(candidates,)`, not negative.
-        top_k: Number of top-ranked candidates that count, None for all.
-
-    Raises:
-        ValueError: See `average_precision`.
-    """
-    score = import_extra("sklearn.metrics").ndcg_score
-    return 100 * fmean(
-        # A single candidate has only one order, the ideal one.
-        score(relevant[None], predicted[None], k=top_k) if len(relevant) > 1 else 1.0
-        for predicted, relevant in _to_arrays(scores, relevance)
-    )
-
-
-def kendall_tau(predictions: Tensor, targets: Tensor) -> float:
-    """Compute Kendall's rank correlation τ-b, from -100 to 100.
-
-    Args:
-        predictions: `(examples,)`.
-        targets: `(examples,)`.
-
-    Raises:
-        ValueError: The lengths differ, or all values of a tensor are equal and so have no order.
-    """
-    correlation = import_extra("scipy.stats").kendalltau
-    if min(len(set(values.tolist())) for values in (predictions, targets)) < 2:
-        raise ValueError("all predictions or all targets are equal: there is no order to compare")
-    return 100 * float(correlation(_to_array(predictions), _to_array(targets)).statistic)
-
-
 def label_f1(
     predictions: Sequence[Collection[str]], labels: Sequence[Collection[str]]
 ) -> dict[str, float]:
@@ -206,25 +151,6 @@ def _check_not_strings(collections: Sequence[Any]) -> None:
     for index, texts in enumerate(collections):
         if isinstance(texts, str):
             raise TypeError(f"example {index} has a text in place of a list of texts: {texts!r}")
-
-
-def _to_arrays(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> list[tuple[Any, Any]]:
-    """Convert the scores and relevances of each query to arrays."""
-    _check_references(scores, [values[values > 0] for values in relevance])
-    arrays = []
-    for index, (predicted, relevant) in enumerate(zip(scores, relevance, strict=True)):
-        if predicted.shape != relevant.shape:
-            raise ValueError(
-                f"example {index} has scores {tuple(predicted.shape)} for candidates "
-                f"{tuple(relevant.shape)}: give one for each"
-            )
-        arrays.append((_to_array(predicted), _to_array(relevant)))
-    return arrays
-
-
-def _to_array(tensor: Tensor) -> Any:
-    """Convert to float64, which numpy has and which holds the values of every other dtype."""
-    return tensor.detach().cpu().double().numpy()
 
 
 def _mean_of_best(

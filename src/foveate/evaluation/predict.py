@@ -16,7 +16,6 @@ from foveate.training.objectives import (
     AnchorClassification,
     Classification,
     Contrastive,
-    MaskedLM,
     MultipleChoice,
     Objective,
     QuestionAnswering,
@@ -81,14 +80,9 @@ def check_predicts(objective: Objective) -> None:
         return
     name = type(objective).__name__
     if isinstance(objective, Contrastive | Retrieval):
-        raise ValueError(
-            f"{name} trains an encoder for its vectors, which makes no predictions: evaluate it "
-            "with `foveate evaluate scirepeval`"
-        )
-    vectors = ", or its vectors with `foveate evaluate scirepeval`"
+        raise ValueError(f"{name} trains an encoder for its vectors, which makes no predictions")
     raise ValueError(
         f"{name} is for pretraining and makes no predictions: evaluate a fine-tuned model"
-        f"{vectors if isinstance(objective, MaskedLM) else ''}"
     )
 
 

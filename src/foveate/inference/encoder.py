@@ -224,9 +224,7 @@ class Encoder:
         """The model's tokenizer of transformers."""
         if not isinstance(self.processor, TreeTokenizer):
             return self.processor.tokenizer
-        # These take seconds. Without the first, transformers warns of the type of the model.
-        import foveate.models.tree_bert  # noqa: F401
-        from foveate.preprocessing.loading import load_tokenizer
+        from foveate.preprocessing.loading import load_tokenizer  # takes seconds
 
         return load_tokenizer(str(self.model.config.name_or_path))
 

@@ -65,23 +65,22 @@ def _fused(layer: TreeBertLayer) -> nn.Module:
 
 
 class OneDNNLinear(nn.Module):
-    """Linear layers on the same input, computed as one, fused with what follows them.
+    """A linear layer, fused with what follows it.
 
     Args:
-        linears: The layers, of the same dtype.
+        linear: The layer.
         activation: "none", or "gelu" for the exact GELU.
 
     Attributes:
         weight: The weight in oneDNN's own layout.
     """
 
-    def __init__(self, *linears: nn.Linear, activation: str = "none") -> None:
+    def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
         super().__init__()
-        weight = torch.cat([linear.weight.detach() for linear in linears])
-        self.dtype = weight.dtype
+        self.dtype = linear.weight.dtype
+        weight = linear.weight.detach()
         self.weight: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-        biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
-        self.bias = torch.cat(biases) if biases else None
+        self.bias = None if linear.bias is None else linear.bias.detach()
         self.activation = activation
 
     def forward(self, hidden_states: Tensor, residual: Tensor | None = None) -> Tensor:
@@ -123,7 +122,7 @@ class OneDNNTreeBertLayer(nn.Module):
         super().__init__()
         attention = layer.attention.self
         self.num_heads = attention.num_heads
-        self.qkv = OneDNNLinear(attention.query, attention.key, attention.value)
+        self.qkv = OneDNNLinear(attention.qkv)
         self.attention_output = OneDNNLinear(layer.attention.output.dense)
         self.attention_norm = layer.attention.output.LayerNorm
         self.intermediate = OneDNNLinear(layer.intermediate.dense, activation="gelu")

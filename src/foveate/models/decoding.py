@@ -4,9 +4,11 @@ torch's own fused attention is avoided where gradients flow: with padding masks,
 on a GPU occasionally returns NaN for the gradient of a query.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, PreTrainedConfig
+from transformers import Cache, GenerationConfig, PreTrainedConfig
 
 from foveate.ops.precision import widened
 from foveate.ops.relative_attention import relative_attention
@@ -92,6 +94,11 @@ def decode_attention(
     # The softmax of a query that sees no key, all -inf, would be NaN.
     scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     return (scores.softmax(-1).to(v.dtype) @ v).transpose(1, 2)
+
+
+def find_cache(*arguments: Any) -> Cache | None:
+    """Return the cache among arguments: `cache`, or `past_key_values` before transformers 5.24."""
+    return next((argument for argument in arguments if isinstance(argument, Cache)), None)
 
 
 def has_length_limit(config: GenerationConfig) -> bool:

@@ -1,48 +1,17 @@
 """Linear layers and norms of a model, in fewer kernels where that makes no other difference."""
 
-from collections import Counter, defaultdict
-from itertools import chain
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils import dlpack
 
-from foveate.models.float8 import Float8Linear, project_float8
 from foveate.ops.backends import autocast_dtype, autocasts
+from foveate.ops.feed_forward import relu_feed_forward
 from foveate.ops.layer_norm import add_layer_norm
-from foveate.ops.linear import joint_linear, lay_side_by_side, linear_relu, relu_feed_forward
-
-
-def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
-    """Apply one or several linear layers to the same hidden states.
-
-    On a GPU this is one matrix product, if all are plain layers of one dtype, with biases or
-    without, and the gradients of their biases are products too; the same product serves layers in
-    8-bit floating point.
-
-    Args:
-        hidden_states: `(..., in_features)`.
-        layers: The layers: `nn.Linear`, or what replaces it, such as an adapter.
-
-    Returns:
-        For each layer its output `(..., out_features)`; those of several layers are views of one
-        tensor.
-    """
-    if all(is_plain(layer, hidden_states) for layer in layers):
-        plain = cast(tuple[nn.Linear, ...], layers)
-        biases = [layer.bias for layer in plain if layer.bias is not None]
-        if len(biases) in (0, len(plain)):
-            return joint_linear(hidden_states, [layer.weight for layer in plain], biases or None)
-    if all(type(layer) is Float8Linear and not is_changed(layer) for layer in layers):
-        rounded = cast(tuple[Float8Linear, ...], layers)
-        if sum(layer.bias is not None for layer in rounded) in (0, len(layers)):
-            return project_float8(hidden_states, rounded)
-    return tuple(layer(hidden_states) for layer in layers)
 
 
 def project_heads(hidden_states: Tensor, num_heads: int, *layers: nn.Module) -> tuple[Tensor, ...]:
-    """Project to heads, such as those of queries, keys and values; see `project`.
+    """Project to heads by separate layers, such as transformers' of queries, keys and values.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -52,24 +21,7 @@ def project_heads(hidden_states: Tensor, num_heads: int, *layers: nn.Module) -> 
     Returns:
         For each layer its output `(..., heads, head_dim)`.
     """
-    return tuple(x.unflatten(-1, (num_heads, -1)) for x in project(hidden_states, *layers))
-
-
-def project_relu(hidden_states: Tensor, layer: nn.Module, activation: nn.Module) -> Tensor:
-    """Apply a linear layer and an activation; on a GPU, a plain layer and ReLU are fused.
-
-    Args:
-        hidden_states: `(..., in_features)`.
-        layer: The layer.
-        activation: The activation.
-
-    Returns:
-        `(..., out_features)`.
-    """
-    if _is_relu(activation) and is_plain(layer, hidden_states) and layer.bias is None:
-        return linear_relu(hidden_states, cast(nn.Linear, layer).weight)
-    output: Tensor = activation(layer(hidden_states))
-    return output
+    return tuple(layer(hidden_states).unflatten(-1, (num_heads, -1)) for layer in layers)
 
 
 def feed_forward(
@@ -81,8 +33,7 @@ def feed_forward(
 ) -> Tensor:
     """Apply two linear layers with an activation and dropout between them.
 
-    On a GPU, plain layers and ReLU are fused, and the gradient of ReLU with a product. In 8-bit
-    floating point, ReLU is computed while the input of the second product is rounded.
+    On a GPU, plain layers and ReLU are fused.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -94,16 +45,11 @@ def feed_forward(
     Returns:
         `(..., out_features)`.
     """
-    output: Tensor
-    is_float8 = type(second) is Float8Linear and not is_changed(second)
-    if is_float8 and _is_relu(activation) and not dropout.training:
-        output = second(first(hidden_states), relu=True)
-        return output
     if _is_plain_feed_forward(hidden_states, first, activation, second, dropout):
         weights = cast(Tensor, first.weight), cast(Tensor, second.weight)
         return relu_feed_forward(hidden_states, *weights, dropout.p if dropout.training else 0.0)
-    inner = drop(dropout, project_relu(hidden_states, first, activation))
-    output = second(to_weight_dtype(inner, second))
+    inner = drop(dropout, activation(first(hidden_states)))
+    output: Tensor = second(to_weight_dtype(inner, second))
     return output
 
 
@@ -115,10 +61,14 @@ def _is_plain_feed_forward(
     dropout: nn.Dropout,
 ) -> bool:
     """Return whether two layers do nothing but products with ReLU and dropout between them."""
-    layers = first, second
-    if not all(is_plain(layer, hidden_states) and layer.bias is None for layer in layers):
-        return False
-    return _is_relu(activation) and type(dropout) is nn.Dropout and not is_changed(dropout)
+    return (
+        _is_plain(first, hidden_states)
+        and _is_plain(second, hidden_states)
+        and type(activation) is nn.ReLU
+        and type(dropout) is nn.Dropout
+        and not _is_changed(activation)
+        and not _is_changed(dropout)
+    )
 
 
 _COMPUTED = torch.float16, torch.bfloat16, torch.float32, torch.float64
@@ -159,7 +109,7 @@ def add_and_norm(hidden_states: Tensor, update: Tensor, layer: nn.LayerNorm) -> 
 
 def _adds_in_one_kernel(hidden_states: Tensor, update: Tensor, layer: nn.Module) -> bool:
     """Return whether a plain norm can add what it normalizes, with the same dtype of the output."""
-    if not _joins(hidden_states) or type(layer) is not nn.LayerNorm or is_changed(layer):
+    if not _joins(hidden_states) or type(layer) is not nn.LayerNorm or _is_changed(layer):
         return False
     dtype = hidden_states.dtype
     if update.shape != hidden_states.shape or torch.promote_types(dtype, update.dtype) != dtype:
@@ -176,87 +126,30 @@ def _adds_in_one_kernel(hidden_states: Tensor, update: Tensor, layer: nn.Module)
     )
 
 
-_dlpack: Any = dlpack  # which does not declare its functions as exported
-_TENSORS = {nn.Linear: ("weight", "bias"), Float8Linear: ("values", "scales", "bias")}
-"""What each kind of layer multiplies by and adds."""
-
-
-def lay_out_weights(model: nn.Module) -> None:
-    """Place the weights of layers that may share an input side by side in memory, in place.
-
-    Otherwise `project` copies them for every product. They stay there until they are moved to
-    another device or dtype, or replaced. Nothing else changes: weights are trained, loaded and
-    saved as before. Only weights on a GPU are moved.
-
-    Args:
-        model: A model, on the device where it will run. A tensor that shares memory with another
-            one, or is part of a larger one, is not moved.
-    """
-    movable = [x for x in chain(model.parameters(), model.buffers()) if _can_be_moved(x)]
-    holders = Counter(x.data_ptr() for x in movable)
-    for parent in model.modules():
-        readers: dict[tuple[type, Any], list[nn.Module]] = defaultdict(list)
-        for layer in parent.children():
-            if type(layer) in _TENSORS:
-                readers[type(layer), layer.in_features].append(layer)
-        for (kind, _), layers in readers.items():
-            for name in _TENSORS[kind]:
-                tensors = [getattr(layer, name) for layer in layers]
-                if not all(_can_be_moved(x) and holders[x.data_ptr()] == 1 for x in tensors):
-                    continue
-                if len(tensors) > 1 and len({(x.dtype, x.device) for x in tensors}) == 1:
-                    lay_side_by_side(tensors)
-                    for layer in layers:
-                        layer.register_state_dict_post_hook(_separate_storages)
-
-
-def _can_be_moved(x: Tensor | None) -> bool:
-    """Return whether a tensor is all that its storage holds, and can be given another one."""
-    if x is None or type(x) not in (nn.Parameter, Tensor) or not _joins(x) or x.is_inference():
-        return False
-    return x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes
-
-
-def _separate_storages(layer: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
-    """Give each tensor in the state of a layer a storage of its own, in the same memory.
-
-    Libraries that save models take tensors with one storage for the same weight under several
-    names: accelerate would save the first and drop the others.
-    """
-    for name in ("weight", "bias"):
-        tensor = state.get(prefix + name)
-        if type(tensor) is Tensor and tensor.untyped_storage().nbytes() != tensor.nbytes:
-            state[prefix + name] = _dlpack.from_dlpack(_dlpack.to_dlpack(tensor))
-
-
 def drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
     """Apply dropout in training; in inference, skip the call, which would only take time."""
     output: Tensor = dropout(x) if dropout.training else x
     return output
 
 
-def is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
-    """Return whether a layer does nothing but a product with its weight, and a bias, on a GPU.
+def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
+    """Return whether a layer does nothing but a product with its weight, on a GPU.
 
     Adapters, quantized layers, layers with hooks and layers whose `forward` was replaced have to be
     called themselves.
     """
-    if not _joins(hidden_states) or type(layer) is not nn.Linear or is_changed(layer):
+    if not _joins(hidden_states) or type(layer) is not nn.Linear or _is_changed(layer):
         return False
     weight = layer.weight
     is_tensor = type(weight) is nn.Parameter or type(weight) is Tensor
-    if not is_tensor or weight.device != hidden_states.device:
+    if layer.bias is not None or not is_tensor or weight.device != hidden_states.device:
         return False
     return weight.dtype == hidden_states.dtype or (
         autocast_dtype(weight) == autocast_dtype(hidden_states)
     )
 
 
-def _is_relu(activation: nn.Module) -> bool:
-    return type(activation) is nn.ReLU and not is_changed(activation)
-
-
-def is_changed(module: nn.Module) -> bool:
+def _is_changed(module: nn.Module) -> bool:
     """Return whether calling a module runs anything other than its class's `forward`.
 
     Args:

@@ -13,7 +13,7 @@ them, for training and for the Auto classes.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
@@ -25,12 +25,13 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from foveate.models.padding import PackedForest
-from foveate.models.projections import add_and_norm, drop, project, project_heads
+from foveate.models.joint_layers import load_parts
+from foveate.models.packing import PackedForest
+from foveate.models.projections import add_and_norm, drop
 from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
 from foveate.ops.precision import widened
-from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.ops.tree_attention import Tree, tree_attention_qkv
 from foveate.ops.tree_attention.dense import attend_families
 from foveate.ops.tree_attention.eager import update_by_family
 from foveate.ops.tree_attention.families import batch_families
@@ -44,7 +45,12 @@ _NODES_PER_CHUNK = 16384
 _NODES_IN_CACHE = 2048
 """Nodes that go through embeddings, or in lone families through all layers, at once on a CPU."""
 
-_JSON_TYPES: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,)}
+_JSON_TYPES: dict[Any, tuple[type, ...]] = {
+    int: (int,),
+    float: (int, float),
+    str: (str,),
+    float | None: (int, float, type(None)),
+}
 
 
 @dataclass
@@ -66,6 +72,7 @@ class NetworkConfig:
     salience_size: int
     salience_dropout: float
     _name_or_path: str
+    min_likely_score: float | None = None
 
     @classmethod
     def from_fields(cls, values: Mapping[str, Any]) -> Self:
@@ -75,9 +82,13 @@ class NetworkConfig:
             KeyError: A field is missing.
             TypeError: The value of a field is of another type.
         """
-        own = {field.name: values[field.name] for field in fields(cls)}
+        own = {
+            field.name: values[field.name]
+            for field in fields(cls)
+            if field.name in values or field.default is MISSING
+        }
         for field in fields(cls):
-            if not isinstance(own[field.name], _JSON_TYPES[field.type]):
+            if field.name in own and not isinstance(own[field.name], _JSON_TYPES[field.type]):
                 raise TypeError(
                     f"{field.name} is {own[field.name]!r}, which is not of type {field.type}"
                 )
@@ -253,18 +264,17 @@ class TreeBertSelfAttention(nn.Module):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.num_heads = config.num_attention_heads
-        self.query = nn.Linear(config.hidden_size, config.hidden_size)
-        self.key = nn.Linear(config.hidden_size, config.hidden_size)
-        self.value = nn.Linear(config.hidden_size, config.hidden_size)
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
+        load_parts(self, "qkv", ("query", "key", "value"))
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Let every node attend to its parent, its siblings, its children and itself."""
-        q, k, v = self.project(hidden_states)
-        return tree_attention(q, k, v, tree).flatten(1)
+        return tree_attention_qkv(self.project(hidden_states), tree).flatten(1)
 
-    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
-        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        return project_heads(hidden_states, self.num_heads, self.query, self.key, self.value)
+    def project(self, hidden_states: Tensor) -> Tensor:
+        """Compute queries, keys and values `(nodes, 3, heads, head_dim)`."""
+        projected: Tensor = self.qkv(hidden_states).unflatten(1, (3, self.num_heads, -1))
+        return projected
 
 
 class TreeBertResidual(nn.Module):
@@ -278,8 +288,8 @@ class TreeBertResidual(nn.Module):
 
     def forward(self, hidden_states: Tensor, residual: Tensor) -> Tensor:
         """Project `(nodes, in_features)` and add the input of the layer."""
-        (update,) = project(hidden_states, self.dense)
-        return add_and_norm(residual, drop(self.dropout, update), self.LayerNorm)
+        update = drop(self.dropout, self.dense(hidden_states))
+        return add_and_norm(residual, update, self.LayerNorm)
 
 
 class TreeBertAttention(nn.Module):
@@ -306,8 +316,7 @@ class TreeBertIntermediate(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Expand every hidden state."""
-        (inner,) = project(hidden_states, self.dense)
-        output: Tensor = self.activation(inner)
+        output: Tensor = self.activation(self.dense(hidden_states))
         return output
 
 
@@ -331,7 +340,7 @@ class TreeBertLayer(nn.Module):
 
     def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
         """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        return self.attention.self.project(hidden_states)
+        return self.attention.self.project(hidden_states).unbind(1)
 
     def finish(self, attended: Tensor, hidden_states: Tensor) -> Tensor:
         """Apply what follows the attention `(nodes, heads, head_dim)`, to every node by itself."""
@@ -617,8 +626,8 @@ def load_network(folder: Path) -> TreeBertNetwork | None:
         return None
     with _WithoutInitialization():
         network = TreeBertNetwork(config)
-    expected = {name: weight.shape for name, weight in network.state_dict().items()}
-    if expected != {name: weight.shape for name, weight in weights.items()}:
+    try:
+        network.load_state_dict(weights, assign=True)
+    except RuntimeError:  # other weights, or weights of other shapes
         return None
-    network.load_state_dict(weights, assign=True)
     return network.float().eval()

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from foveate.ops.tree_attention import Tree
+
 IGNORE_INDEX = -100
 """Label that a loss ignores."""
 
@@ -56,24 +58,33 @@ def pad_features(features: Sequence[Mapping[str, Any]], pad_token_id: int) -> Fe
     return batch
 
 
-def pack_trees(features: Sequence[Features], columns: Sequence[str] = ("input_ids",)) -> Features:
-    """Concatenate trees into one sequence, a forest, which needs no padding.
+def pack_trees(
+    features: Sequence[Features], columns: Sequence[str] = ("input_ids",)
+) -> dict[str, Any]:
+    """Concatenate trees into one sequence, a forest in level order, which needs no padding.
 
     Args:
         features: Trees with `parent_ids` `(nodes,)`.
         columns: Names of the other columns to concatenate.
 
     Returns:
-        int64 `parent_ids` and the columns, `(1, nodes of all trees)`.
+        The columns `(1, nodes of all trees)`, and their `tree`.
+
+    Raises:
+        ValueError: Parents do not form a forest.
     """
     offset = 0
     parents = []
-    for tree in features:
-        parent_ids = tree["parent_ids"]
+    for one in features:
+        parent_ids = one["parent_ids"]
         parents.append(torch.where(parent_ids < 0, -1, parent_ids + offset))
         offset += len(parent_ids)
-    packed = {name: torch.cat([tree[name] for tree in features])[None] for name in columns}
-    return {**packed, "parent_ids": torch.cat(parents)[None]}
+    tree = Tree.from_parents(torch.cat(parents))
+    packed = {
+        name: tree.to_level_order(torch.cat([one[name] for one in features]))[None]
+        for name in columns
+    }
+    return {**packed, "tree": tree.in_level_order}
 
 
 def fill_packs(order: Iterable[int], lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -9,7 +9,7 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 from .hdt import HDTProcessor
 from .led import LEDProcessor
 from .loading import build_processor, load_saved_processor, load_tokenizer
-from .processor import DocumentProcessor
+from .processor import OWN_MODEL_TYPES, DocumentProcessor
 from .text import TextProcessor
 from .tree_bert import TreeBertProcessor
 from .vcc import VCCProcessor
@@ -24,9 +24,6 @@ PROCESSORS: dict[str, type[DocumentProcessor]] = {
     "vcc_t5": VCCProcessor,
 }
 """Processors by model type; models of all other types read plain text."""
-
-_UNLIMITED = ("fovea", "hdt", "tree_bert", "vcc_bert", "vcc_roberta", "vcc_t5")
-"""Model types that read any length, whatever the tokenizer of their checkpoint says."""
 
 _POSITIONS_AFTER_PADDING = (
     "camembert",
@@ -88,8 +85,8 @@ def load_processor(
 
 def longest_input(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Return the longest input in tokens that a model takes, None where nothing limits it."""
-    if config.model_type in _UNLIMITED:
-        return None
+    if config.model_type in OWN_MODEL_TYPES:
+        return None  # whatever the tokenizer of their checkpoint says
     num_positions = getattr(config, "max_position_embeddings", None)
     if num_positions is not None and config.model_type in _POSITIONS_AFTER_PADDING:
         num_positions -= (config.pad_token_id or 0) + 1

@@ -50,9 +50,8 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
     Example:
         >>> from foveate import Document
         >>> from foveate.inference import default_model_path
-        >>> from foveate.preprocessing import HDTProcessor
-        >>> from transformers import AutoTokenizer
-        >>> processor = HDTProcessor(AutoTokenizer.from_pretrained(default_model_path()))
+        >>> from foveate.preprocessing import HDTProcessor, load_tokenizer
+        >>> processor = HDTProcessor(load_tokenizer(default_model_path()))
         >>> document = Document.from_sections("Fish", [("Cod", "Cod swim. They eat.")])
         >>> batch = processor(document)
         >>> batch["parent_ids"][0].tolist()

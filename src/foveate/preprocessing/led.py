@@ -45,9 +45,8 @@ class LEDProcessor(TextProcessor):
     Example:
         >>> from foveate import Document
         >>> from foveate.inference import default_model_path
-        >>> from foveate.preprocessing import LEDProcessor
-        >>> from transformers import AutoTokenizer
-        >>> tokenizer = AutoTokenizer.from_pretrained(default_model_path())
+        >>> from foveate.preprocessing import LEDProcessor, load_tokenizer
+        >>> tokenizer = load_tokenizer(default_model_path())
         >>> processor = LEDProcessor(tokenizer, num_keywords=1)
         >>> batch = processor(Document.from_text("Cod swim. A cod eats."))
         >>> tokenizer.decode(batch["input_ids"][0])

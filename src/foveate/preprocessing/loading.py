@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from foveate.checkpoint_files import load_checkpoint_json
 from foveate.checkpoints import check_name_or_path
 
-from .processor import DocumentProcessor
+from .processor import DocumentProcessor, tokenizer_options
 
 Processor = TypeVar("Processor", bound=DocumentProcessor)
 
@@ -21,14 +21,15 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
     Raises:
         OSError: There is no such checkpoint.
         TypeError: `name_or_path` is neither a name nor a path.
-        ValueError: Its tokenizer is missing or damaged.
+        ValueError: Its tokenizer is missing or damaged, or its configuration is damaged.
     """
     check_name_or_path(name_or_path)
     missing = (
         f"{name_or_path} has no tokenizer: save the tokenizer that the model was trained with there"
     )
+    options = tokenizer_options(name_or_path)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name_or_path)
+        tokenizer = AutoTokenizer.from_pretrained(name_or_path, **options)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"the tokenizer of {name_or_path} is damaged ({type(error).__name__}: {error}): "

@@ -2,16 +2,31 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from transformers import BatchEncoding, PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.processing_utils import ProcessorMixin
 
+from foveate.checkpoint_files import load_checkpoint_json
 from foveate.documents import Document, as_documents
 
 from .collate import Features, pad_features
+
+OWN_MODEL_TYPES = ("fovea", "hdt", "tree_bert", "vcc_bert", "vcc_roberta", "vcc_t5")
+"""The types of `foveate.models`, which transformers knows only once that package is imported."""
+
+
+def tokenizer_options(name_or_path: str | PathLike[str]) -> dict[str, Any]:
+    """Return the arguments by which transformers loads a tokenizer.
+
+    It looks for the tokenizer's class in the configuration of the model too, and warns of model
+    types that it does not know. Those of foveate say nothing about it, so any configuration does.
+    """
+    config = load_checkpoint_json(name_or_path, "config.json") or {}
+    return {"config": PreTrainedConfig()} if config.get("model_type") in OWN_MODEL_TYPES else {}
 
 
 class DocumentProcessor(ProcessorMixin):
@@ -40,6 +55,14 @@ class DocumentProcessor(ProcessorMixin):
             raise ValueError(f"max_length must be at least 1 or None, got {max_length}")
         self.max_length = max_length
         super().__init__(tokenizer, **kwargs)  # type: ignore[no-untyped-call] # transformers leaves it untyped
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | PathLike[str], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Load a processor and its tokenizer, see `ProcessorMixin.from_pretrained`."""
+        options = tokenizer_options(pretrained_model_name_or_path)
+        return super().from_pretrained(pretrained_model_name_or_path, *args, **options | kwargs)
 
     @property
     def model_input_names(self) -> list[str]:

@@ -29,9 +29,8 @@ class TextProcessor(DocumentProcessor):
     Example:
         >>> from foveate import Document
         >>> from foveate.inference import default_model_path
-        >>> from foveate.preprocessing import TextProcessor
-        >>> from transformers import AutoTokenizer
-        >>> tokenizer = AutoTokenizer.from_pretrained(default_model_path())
+        >>> from foveate.preprocessing import TextProcessor, load_tokenizer
+        >>> tokenizer = load_tokenizer(default_model_path())
         >>> processor = TextProcessor(tokenizer)
         >>> batch = processor(Document.from_text("Cod swim."), query="Which fish?")
         >>> tokenizer.decode(batch["input_ids"][0])

@@ -29,9 +29,8 @@ class TreeBertProcessor(HDTProcessor):
     Example:
         >>> from foveate import Document
         >>> from foveate.inference import default_model_path
-        >>> from foveate.preprocessing import TreeBertProcessor
-        >>> from transformers import AutoTokenizer
-        >>> processor = TreeBertProcessor(AutoTokenizer.from_pretrained(default_model_path()))
+        >>> from foveate.preprocessing import TreeBertProcessor, load_tokenizer
+        >>> processor = TreeBertProcessor(load_tokenizer(default_model_path()))
         >>> batch = processor(Document.from_sections("", [("", "Cod swim.")]))
         >>> batch["parent_ids"][0].tolist(), batch["node_types"][0].tolist()
         ([-1, 0, 1, 2, 2, 2, 2], [3, 2, 1, 0, 0, 0, 0])

@@ -1,14 +1,14 @@
 """Inputs of models with VIP-token centric compression (VCC): the prompt is marked as VIP tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
-from transformers import BatchEncoding, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document
 
-from .collate import IGNORE_INDEX, Features
+from .collate import Features
 from .processor import DocumentProcessor, join_prompt
 from .text import plain_text, sentence_ids, text_and_sentences
 
@@ -35,9 +35,8 @@ class VCCProcessor(DocumentProcessor):
     Example:
         >>> from foveate import Document
         >>> from foveate.inference import default_model_path
-        >>> from foveate.preprocessing import VCCProcessor
-        >>> from transformers import AutoTokenizer
-        >>> tokenizer = AutoTokenizer.from_pretrained(default_model_path())
+        >>> from foveate.preprocessing import VCCProcessor, load_tokenizer
+        >>> tokenizer = load_tokenizer(default_model_path())
         >>> cod = Document.from_text("Cod swim.")
         >>> batch = VCCProcessor(tokenizer)(cod, query="Which fish?")
         >>> tokenizer.decode(batch["input_ids"][0])
@@ -131,35 +130,3 @@ class VCCProcessor(DocumentProcessor):
         features["offset_mapping"] = offsets
         features["sentence_ids"] = sentence_ids(offsets, sentences + start)
         return features
-
-
-def mark_masked(
-    batch: Mapping[str, torch.Tensor], tokenizer: PreTrainedTokenizerBase
-) -> BatchEncoding:
-    """Mark masked tokens, which are all that is predicted, as VIP tokens (VCC, section 3.1).
-
-    Masked tokens are the tokenizer's mask tokens, or T5's sentinels. With a mask token and labels,
-    they are also the tokens that have a label, since masked language modelling leaves some as they
-    are. In a sequence without any, the first token is marked, because models need at least one.
-
-    Args:
-        batch: int64 `input_ids` and optionally `attention_mask`, both `(batch, length)`, and
-            `labels`, as a data collator of transformers returns them.
-        tokenizer: The model's tokenizer.
-
-    Returns:
-        The batch with an int64 `vip_mask` `(batch, length)`.
-    """
-    ids = batch["input_ids"]
-    if tokenizer.mask_token_id is not None:
-        masked = ids == tokenizer.mask_token_id
-        if "labels" in batch:
-            masked = masked | (batch["labels"] != IGNORE_INDEX)
-    else:
-        vocabulary = tokenizer.get_vocab()
-        sentinels = [i for token, i in vocabulary.items() if token.startswith("<extra_id_")]
-        masked = torch.isin(ids, torch.tensor(sentinels, dtype=ids.dtype, device=ids.device))
-    present = batch.get("attention_mask", torch.ones_like(ids)).bool()
-    first = present & (present.cumsum(1) == 1)
-    vip_mask = torch.where(masked.any(1, keepdim=True), masked, first)
-    return BatchEncoding({**batch, "vip_mask": vip_mask.long()})

@@ -17,8 +17,8 @@ from transformers import (
 
 from foveate.data import Corpus, Example, read_benchmark
 from foveate.models import fovea, hdt, tree_bert, vcc  # noqa: F401  (registers them with the Auto classes)
-from foveate.models.accelerate import speed_up
 from foveate.models.positions import repeat_positions
+from foveate.models.speed_ups import speed_up
 from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, processor_for
 
 from .config import check_names, check_type

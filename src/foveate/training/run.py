@@ -22,8 +22,8 @@ from transformers.training_args import ParallelMode
 from transformers.utils import CONFIG_NAME
 
 from foveate.files import atomic_write
-from foveate.models.accelerate import capture
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder
+from foveate.models.speed_ups import capture
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 
 from .building import (
     build_dataset,
@@ -51,7 +51,7 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
     user; once it is filled in, the card is not written again.
 
     On one GPU, the encoder's training steps are launched as CUDA graphs, see
-    `foveate.models.accelerate.capture`.
+    `foveate.models.speed_ups.capture`.
 
     Args:
         recipe: A recipe, its YAML file, or the name of one that is installed with the package.
@@ -195,7 +195,7 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
             raise
         raise ImportError(str(error)) from error  # for what `report_to` names
     if _repeats_steps(model, arguments):
-        capture(model)  # last, since it lays out weights where they are, and Trainer moves them
+        capture(model)
     return trainer
 
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.ops.tree_attention import EDGES, Tree, dense, tree_attention
+from foveate.ops.tree_attention import EDGES, Tree, dense, tree_attention, tree_attention_qkv
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from foveate.ops.tree_attention.reference import tree_mask
 from tests.numerics import TOLERANCE, relative_error
@@ -139,6 +139,23 @@ def test_inputs_that_do_not_match_are_rejected(arguments, message):
     fitting = {"q": q, "k": q, "v": q, "tree": Tree.from_parents([-1, 0, 0])}
     with pytest.raises(ValueError, match=message):
         tree_attention(**{**fitting, **arguments})
+
+
+@pytest.mark.parametrize("backend", ["eager", "reference"])
+def test_queries_keys_and_values_in_one_tensor(backend):
+    parents = [-1, 0, 1, 1, 0, 4, 4, 4, 0, 8]
+    tree = Tree.from_parents(parents)
+    qkv = inputs(len(parents)).transpose(0, 1).requires_grad_()
+    weight = torch.randn(len(parents), 2, 4, dtype=torch.float64)
+    options = {"edges": ("parent", "siblings"), "scale": 0.3, "backend": backend}
+    outputs = (
+        tree_attention_qkv(qkv, tree, **options),
+        tree_attention(*qkv.unbind(1), tree, **options),
+    )
+    results = [(out, *torch.autograd.grad(out, qkv, weight)) for out in outputs]
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(*results, strict=True))
+    with pytest.raises(ValueError, match=r"qkv must be \(tokens, 3, heads, head_dim\), got"):
+        tree_attention_qkv(qkv[:, :2], tree)
 
 
 def test_no_tokens_give_no_tokens():

@@ -9,12 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.models.accelerate import cuda_graphs
-from foveate.models.accelerate.cuda_graphs import capture, release
 from foveate.models.hdt import HDTConfig, HDTModel
-from foveate.models.padding import PackedForest
+from foveate.models.packing import PackedForest
+from foveate.models.speed_ups import cuda_graphs
+from foveate.models.speed_ups.cuda_graphs import capture, release
 from foveate.ops._triton import math
-from foveate.ops.tree_attention import EDGES, Tree, tree_attention
+from foveate.ops.tree_attention import EDGES, Tree, tree_attention, tree_attention_qkv
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
@@ -149,12 +149,17 @@ def test_slices_of_a_fused_projection_and_nodes_in_any_order():
     fused = torch.randn(10, 3, 2, 32, device=DEVICE, requires_grad=True)
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE))
     assert tree.order is not None
-    out = tree_attention(*fused.unbind(1), tree, backend="triton")
     expected = tree_attention(*fused.unbind(1), tree, backend="eager")
-    assert relative_error(out, expected) < 1e-5
-    (gradient,) = torch.autograd.grad(out.sum(), fused)  # of an expanded tensor, stride 0
-    (expected,) = torch.autograd.grad(expected.sum(), fused)
-    assert relative_error(gradient, expected) < 1e-5
+    (expected_gradient,) = torch.autograd.grad(expected.sum(), fused)
+    for out in (
+        tree_attention(*fused.unbind(1), tree, backend="triton"),
+        tree_attention_qkv(fused, tree, backend="triton"),
+    ):
+        assert relative_error(out, expected) < 1e-5
+        (gradient,) = torch.autograd.grad(out.sum(), fused)  # of an expanded tensor, stride 0
+        assert relative_error(gradient, expected_gradient) < 1e-5
+    with torch.no_grad():
+        assert torch.equal(tree_attention_qkv(fused, tree, backend="triton"), out)
 
 
 @given(forests(max_nodes=150))
@@ -341,6 +346,19 @@ def test_the_gpu_builds_the_same_tree(parents):
 
 
 @gpu
+@pytest.mark.parametrize("order", [True, False])
+def test_a_tree_is_copied_to_the_gpu(order):
+    tree = Tree.from_parents(DOCUMENT if order else Tree.from_parents(DOCUMENT).parent)
+    assert (tree.order is not None) == order
+    copied = tree.pin_memory().to("cuda", non_blocking=True)
+    check_same_tree(copied, tree)
+    assert copied.level_sizes == tree.level_sizes
+    q, k, v = (x.detach() for x in inputs(len(tree), torch.float32)[:3])
+    expected = tree_attention(q.cpu(), k.cpu(), v.cpu(), tree)
+    assert relative_error(tree_attention(q, k, v, copied).cpu(), expected) < 1e-5
+
+
+@gpu
 def test_a_parent_of_100_000_children():
     parents = [-1, -1] + [0] * 100_000 + [5] * 40
     q, k, v, weight = inputs(len(parents), torch.float32, heads=1)
@@ -374,8 +392,8 @@ def test_results_repeat_bit_for_bit(dtype):
 @pytest.mark.parametrize("parents", [DOCUMENT, ROOTS, [-1], DOCUMENT + [0] * 70])
 def test_a_padded_forest_gives_the_same(parents):
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
-    padded = Tree.from_bucket(tree.bucket)
-    assert len(padded) == tree.bucket.size >= len(tree)
+    padded = tree.padded
+    assert len(padded) >= len(tree)
     assert padded.largest_family >= tree.largest_family
     for bound, count in zip(padded.tiles.counts, tree.tiles.counts, strict=True):
         assert bound >= count
@@ -408,13 +426,13 @@ def test_a_padded_forest_has_the_same_tiles_and_further_ones(sizes):
     parents += [1 + i for i, size in enumerate(sizes) for _ in range(size)]
     parents += [ends[0]] * 200 + [ends[-1]] * 5  # below a token, and below one of these
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
-    tiles, padded = tree.tiles, tree.bucket.tiles
+    tiles, padded = tree.tiles, tree.padded.tiles
     closed, large, inner, large_inner = tiles.counts
     moved = padded.capacity - tiles.capacity
     old_tiles = [*range(closed), *range(tiles.capacity - large, tiles.capacity)]
     new_tiles = [tile if tile < closed else tile + moved for tile in old_tiles]
     assert torch.equal(padded.members[new_tiles], tiles.members[old_tiles])
-    n, size = len(tree), tree.bucket.size
+    n, size = len(tree), len(tree.padded)
     padding = range(closed, closed - (n - size) // 64)
     roots = padded.members[list(padding), 0].flatten()
     assert roots[roots >= 0].tolist() == list(range(n, size))
@@ -444,10 +462,10 @@ def test_forests_of_similar_size_have_tables_of_one_size():
         for size in sizes:
             section = len(parents)
             parents += [0] + [section] * size
-        return Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order.bucket
+        return Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order.padded
 
     one, other = sections(*[30] * 20), sections(*range(10, 43, 2), 100, 30)
-    assert one.nodes.shape == other.nodes.shape
+    assert len(one) == len(other)
     small, smaller = sections(20, 30, 5), sections(9, 8, 7, 6)
     for a, b in zip(small.tiles[:2], smaller.tiles[:2], strict=True):
         assert a.shape == b.shape

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.models.accelerate.cuda_graphs import capture
+from foveate.models.speed_ups.cuda_graphs import capture
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (

@@ -14,7 +14,7 @@ def randn(*shape, seed=0, dtype=torch.float64):
 
 
 @st.composite
-def calls(draw, max_length=40, head_dim=4, dilated=True):
+def calls(draw, max_length=40, head_dim=4):
     """Arguments of `window_attention` by name, in float64."""
     lengths = draw(st.lists(st.integers(1, max_length), min_size=1, max_size=4))
     n, seed = sum(lengths), draw(st.integers(0, 99))
@@ -30,8 +30,6 @@ def calls(draw, max_length=40, head_dim=4, dilated=True):
     }
     if draw(st.booleans()):
         call["bias"] = randn(8, HEADS, seed=seed + 4)
-    elif dilated:
-        call["dilation"] = draw(st.sampled_from([1, 3, (1, 2), (2, 2)]))
     return qkv | call
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LongformerConfig, LongformerModel, LongT5Config, LongT5EncoderModel
 
-from foveate.models.accelerate import capture, speed_up
+from foveate.models.speed_ups import capture, speed_up
 from foveate.ops._triton import math
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
@@ -74,7 +74,7 @@ def long_global(lengths=(140, 1, 20), global_lengths=(70, 0, 5), head_dim=16, bi
     return GlobalKeysValues(k, v, list(global_lengths), *bias)
 
 
-@given(calls(head_dim=16, dilated=False), st.sampled_from(DTYPES))
+@given(calls(head_dim=16), st.sampled_from(DTYPES))
 @settings(max_examples=100 if ON_GPU else 8, deadline=None)
 def test_every_call_equals_the_reference(call, dtype):
     check(call, dtype)
@@ -104,10 +104,6 @@ def test_masked_global_keys(biased):
     masked_keys = torch.arange(91) >= 71  # so that the last one sees nothing
     kv = kv._replace(masked=masked)
     check(long_call(lengths, global_keys_values=kv, masked_keys=masked_keys), torch.float32)
-
-
-def test_dilation():
-    check(long_call(dilation=(1, 3), global_keys_values=long_global(biased=False)), torch.float32)
 
 
 @pytest.mark.parametrize(("head_dim", "dtype"), [(24, DTYPES[1]), (8, DTYPES[0]), (80, DTYPES[2])])

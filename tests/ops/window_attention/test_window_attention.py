@@ -7,7 +7,7 @@ from foveate.ops._packed import cpu_kernel
 from foveate.ops._packed.validation import check_lengths
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.window_attention import GlobalKeysValues, eager, global_attention, window_attention
-from foveate.ops.window_attention.validation import check_dilation, check_window
+from foveate.ops.window_attention.validation import check_window
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
 
@@ -143,13 +143,13 @@ def test_global_keys_alone_are_relative_attention():
     assert relative_error(out, expected) < 1e-12
 
 
-@given(st.lists(st.integers(1, 20), min_size=2, max_size=4), st.sampled_from([1, 3]))
+@given(st.lists(st.integers(1, 20), min_size=2, max_size=4))
 @settings(max_examples=30, deadline=None)
-def test_a_sequence_does_not_depend_on_its_batch_mates(lengths, dilation):
+def test_a_sequence_does_not_depend_on_its_batch_mates(lengths):
     q, k, v = randn(3, sum(lengths), HEADS, 4)
-    together = window_attention(q, k, v, (4, 2), lengths=lengths, dilation=dilation).split(lengths)
+    together = window_attention(q, k, v, (4, 2), lengths=lengths).split(lengths)
     for sequence, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
-        assert relative_error(sequence, window_attention(*alone, (4, 2), dilation=dilation)) < 1e-14
+        assert relative_error(sequence, window_attention(*alone, (4, 2))) < 1e-14
 
 
 def test_masked_keys_are_as_good_as_absent_even_if_enormous():
@@ -211,7 +211,7 @@ def test_global_tokens_see_everything(gaps):
 def test_checks_of_dynamic_sizes_do_not_break_graphs():
     def check(x, size):
         check_window((size, 2))
-        return x * sum(check_dilation(size, x.shape[1])) + len(check_lengths("lengths", None, x))
+        return x * size + len(check_lengths("lengths", None, x))
 
     compiled = torch.compile(check, backend="eager", dynamic=True, fullgraph=True)
     for size in (3, 4):
@@ -232,13 +232,6 @@ ROWS = torch.zeros(3, 2, 4)
         ({"window": (1.5, 1.5)}, r"two integers .* got \(1.5, 1.5\)"),
         ({"scale": torch.tensor(0.5)}, "scale must be a number, got a tensor: multiply q by it"),
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
-        (
-            {"bias": torch.zeros(32, 2), "dilation": 2},
-            "bias and dilation cannot be combined: leave one",
-        ),
-        ({"dilation": 0}, "dilation must be a positive integer"),
-        ({"dilation": 1.0}, "dilation must be a positive integer"),
-        ({"dilation": (1, 2, 3)}, "one for each of 2 heads"),
         ({"lengths": 3}, "lengths must be a sequence of integers, got 3"),
         ({"lengths": [3.0]}, r"lengths must be a sequence of integers, got \(3.0,\)"),
         ({"masked_keys": torch.zeros(3)}, r"masked_keys must be \(3,\) bool"),

@@ -47,13 +47,14 @@ Sea water dries in flat pans. What remains is white salt.
 
 @pytest.fixture(scope="package")
 def library(encoder: Encoder, tmp_path_factory) -> Path:
-    """Make a library of two documents."""
+    """Make a library of three documents, of which one has no title."""
     pytest.importorskip("lancedb")
     folder = tmp_path_factory.mktemp("library")
     (folder / "fish.md").write_text(FISH)
     (folder / "salt.md").write_text(SALT)
     index = Index.create(folder / "sea.library", model=encoder)
-    index.add([folder / "fish.md", folder / "salt.md"])
+    (folder / "shoals.txt").write_text("Herring swim in large shoals. They come in May.\n")
+    index.add([folder / "fish.md", folder / "salt.md", folder / "shoals.txt"])
     return folder / "sea.library"
 
 
@@ -144,7 +145,7 @@ def upload(page: Any, text: str, name: str = "upload.md") -> None:
     page.set_input_files(
         "#file", {"name": name, "mimeType": "text/markdown", "buffer": text.encode()}
     )
-    page.locator("#reader").wait_for()
+    page.get_by_role("heading", name="Outline").wait_for()
     page.locator("#text .sentence").first.wait_for()
 
 

@@ -105,7 +105,7 @@ def test_keyboard_alone(home):
     expect(home.locator("#keywords-list button").first).to_be_visible()
     focused(home, "#outline-list .go", "Shift+Tab")
     press("Alt+ArrowLeft")
-    expect(home.locator("#reader")).to_be_visible()
+    expect(home.locator("#text")).to_be_visible()
 
 
 def test_file_chooser_opens_from_the_keyboard(home):

@@ -85,7 +85,7 @@ def test_answers_that_are_out_of_date_are_dropped(fish):
     expect(fish.locator("#search")).to_have_attribute("aria-busy", "true")
     reading = fish.locator("#search .waiting-note")
     expect(reading).to_be_visible()
-    expect(fish.locator("#status")).to_have_text(re.compile("The model is reading"))
+    expect(fish.locator("#status")).to_have_text(re.compile("Still reading"))
     fish.get_by_label("Search for").fill("larvae")
     first = fish.locator("#search-list li").first
     expect(first).to_contain_text("larvae")

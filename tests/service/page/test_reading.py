@@ -1,5 +1,6 @@
 """Opening documents, and what the page shows of them."""
 
+import io
 import re
 
 import pytest
@@ -101,7 +102,7 @@ def test_document_that_is_gone_is_explained(page, address):
     page.goto(f"{address}#document=nothing")
     expect(page.get_by_role("alert")).to_contain_text("no document")
     expect(page.get_by_role("heading", name="Read a long document")).to_be_visible()
-    expect(page.locator("#library-list li")).to_have_count(2)
+    expect(page.locator("#library-list li")).to_have_count(3)
 
 
 def test_click_leads_to_the_place_and_back(home):
@@ -220,7 +221,7 @@ def test_pages_of_a_pdf_have_boxes_over_their_sentences(home):
 
 def test_library_is_searched_and_read(home):
     rows = home.locator("#library-list li")
-    expect(rows).to_have_count(2)
+    expect(rows).to_have_count(3)
     home.get_by_label("Find documents by title or name").fill("salt")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("salt.md")
@@ -228,7 +229,7 @@ def test_library_is_searched_and_read(home):
     expect(home.locator("#title")).to_have_text("Salt")
 
     home.get_by_role("tab", name="Search").click()
-    home.get_by_label("in", exact=True).select_option("the library")
+    home.get_by_role("tabpanel").get_by_label("in", exact=True).select_option("the library")
     home.get_by_label("Search for").fill("larvae drift across the ocean")
     hit = home.locator("#search-list li").first
     expect(hit).to_contain_text("Fish of the Sea")
@@ -237,6 +238,85 @@ def test_library_is_searched_and_read(home):
     expect(home.locator("#text .current")).to_have_text(re.compile("larvae"))
     home.go_back()
     expect(home.locator("#title")).to_have_text("Salt")
+
+
+@pytest.fixture
+def crew(home):
+    """Open a PDF of two pages, with words at the right edge."""
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas")
+    file = io.BytesIO()
+    drawing = canvas.Canvas(file, pagesize=(400, 300))
+    drawing.drawString(320, 250, "Cod swim.")
+    drawing.drawString(40, 60, "Diesel is dear, and the harbour is small.")
+    drawing.drawString(40, 45, "Trawlers drag a net behind them.")
+    drawing.showPage()
+    drawing.drawString(40, 250, "The owner pays the crew.")
+    drawing.drawString(40, 235, "Nobody has seen a better crew.")
+    drawing.save()
+    without_summary(home)
+    pdf = {"name": "crew.pdf", "mimeType": "application/pdf", "buffer": file.getvalue()}
+    home.set_input_files("#file", pdf)
+    home.locator("#text .sentence").first.wait_for(state="attached")
+    return home
+
+
+def test_a_hit_leads_to_the_page_that_it_names(crew):
+    """Where a passage begins on a page, and what answers the question is on the next one."""
+    crew.get_by_role("tab", name="Ask").click()
+    crew.get_by_label("Question").fill("Who pays the crew?")
+    first = crew.locator("#ask-list li").first
+    expect(first.locator(".words")).to_contain_text("Diesel")
+    expect(first.locator(".place")).to_have_text("page 2")
+    for view in ("Pages", "Text"):
+        crew.get_by_role("button", name=view, exact=True).click()
+        first.get_by_role("button").first.click()
+        expect(crew.locator("#text .current").first).to_be_in_viewport()
+        expect(crew.get_by_label("Page", exact=True)).to_have_value("2")
+    expect(crew.locator("#text .current")).to_have_text("The owner pays the crew.")
+
+
+def test_pages_are_zoomed(crew):
+    """A sentence at the side comes into sight when it is chosen."""
+    text = crew.locator("#text")
+    sheet = crew.locator("[data-page='1'] .sheet")
+
+    def width() -> float:
+        return sheet.bounding_box()["width"]
+
+    start, room = width(), text.bounding_box()["width"]
+    crew.get_by_role("button", name="Smaller").click()
+    assert width() == pytest.approx(start / 1.25, abs=1)
+    for _ in range(4):
+        crew.get_by_role("button", name="Larger").click()
+    assert width() == pytest.approx(start * 1.25**3, abs=1)
+    expect(crew.locator("#status")).to_have_text(re.compile(r"\d+ percent"))
+    text.evaluate("element => { element.scrollLeft = 0 }")
+    for _ in range(3):
+        text.press("ArrowRight")
+    current = crew.locator(".box.current:has([data-text='Cod swim.'])")
+    expect(current).to_be_in_viewport()
+    assert text.evaluate("element => element.scrollLeft") > 0
+    crew.get_by_role("button", name="Fit the width").click()
+    assert room - 60 < width() < room
+
+
+def test_narrow_windows_open_text(crew):
+    crew.set_viewport_size({"width": 590, "height": 800})
+    crew.reload()
+    expect(crew.locator("#text .sentence").first).to_contain_text("Diesel")
+    expect(crew.get_by_role("button", name="Larger")).to_be_hidden()
+    crew.get_by_role("button", name="Pages", exact=True).click()
+    expect(crew.locator("[data-page='1'] .box").first).to_be_attached()
+
+
+def test_names_in_the_outline_are_whole(home):
+    without_summary(home)
+    name = "How the herring that swim in large shoals near the coast were counted"
+    upload(home, f"# Sea\n\n## {name}\n\nIn May.\n\n## Cod\n\nIn June.")
+    rows = home.locator("#outline-list .name")
+    long, short = rows.filter(has_text="How the"), rows.filter(has_text="Cod")
+    assert long.evaluate("name => name.scrollWidth <= name.clientWidth + 1")
+    assert long.bounding_box()["height"] > 1.5 * short.bounding_box()["height"]
 
 
 @pytest.mark.parametrize("answer", ["right", "none"])
@@ -259,6 +339,6 @@ def test_token_is_asked_for(page, address, answer):
     expect(dialog).to_contain_text("not accepted")
     dialog.get_by_label("Token").fill("right")
     dialog.get_by_label("Token").press("Enter")
-    expect(page.locator("#library-list li")).to_have_count(2)
+    expect(page.locator("#library-list li")).to_have_count(3)
     page.reload()
-    expect(page.locator("#library-list li")).to_have_count(2)
+    expect(page.locator("#library-list li")).to_have_count(3)

@@ -6,7 +6,6 @@ from os import PathLike
 from foveate.data.example import Example
 
 from .classification import read_ecthr, read_ecthr_arg, read_mimic
-from .corpora import read_hupd, read_unarxive
 from .question_answering import (
     read_hotpotqa,
     read_qmsum,
@@ -36,7 +35,6 @@ BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
     "facetsum_sections": read_facetsum_sections,
     "govreport": read_govreport,
     "hotpotqa": read_hotpotqa,
-    "hupd": read_hupd,
     "mediasum": read_mediasum,
     "mimic": read_mimic,
     "multi_news": read_multi_news,
@@ -46,7 +44,6 @@ BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
     "scisummnet": read_scisummnet,
     "scrolls": read_scrolls,
     "scrolls_questions": read_scrolls_questions,
-    "unarxive": read_unarxive,
     "wcep": read_wcep,
     "wikihop": read_wikihop,
 }
@@ -55,9 +52,6 @@ BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
 
 def read_benchmark(benchmark: str, path: str | PathLike[str]) -> Iterator[Example]:
     """Read the examples of a benchmark's file.
-
-    SciRepEval, whose tasks consist of two files each, has its own functions in
-    `foveate.data.readers.scirepeval`.
 
     Args:
         benchmark: A name in `BENCHMARKS`.

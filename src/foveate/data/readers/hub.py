@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from foveate.data.example import Example, Ranking
-from foveate.data.records import LocatedRecords, Record, parse_records
+from foveate.data.example import Example
+from foveate.data.records import Record, parse_records
 
-from . import classification, question_answering, scirepeval, summarization
+from . import classification, question_answering, summarization
 
 _PARQUET_REVISION = "refs/convert/parquet"
 """Where the hub keeps data sets whose loading scripts `datasets` no longer runs."""
@@ -34,9 +34,6 @@ class HubSource(NamedTuple):
 
 _paper_record = partial(summarization.text_and_summary_record, text="article", summary="abstract")
 _report_record = partial(summarization.text_and_summary_record, text="report", summary="summary")
-
-FULL_TEXT_PAPERS = "howey/super_scirep"
-"""FullTextSciRepEval, on which HDT was evaluated."""
 
 HUB_BENCHMARKS = {
     "arxiv": HubSource("ccdv/arxiv-summarization", "document", _paper_record),
@@ -92,36 +89,6 @@ def read_from_hub(benchmark: str, split: str) -> Iterator[Example]:
     if source.name == "tau/scrolls":
         return question_answering.merge_references(examples)
     return examples
-
-
-def read_rankings_from_hub(task: str, papers: str = FULL_TEXT_PAPERS) -> Iterator[Ranking]:
-    """Download a proximity or search task of SciRepEval.
-
-    Args:
-        task: "feeds_1", "search", "scidocs_cite" ..., as the repository of test data names it.
-        papers: The repository of papers: `FULL_TEXT_PAPERS`, or "allenai/scirepeval" for
-            abstracts.
-
-    Raises:
-        ImportError: `datasets`, of the `evaluation` extra, is not installed.
-        ValueError: A record does not have the expected form.
-    """
-    return scirepeval.parse_rankings(*_download_scirepeval(task, papers))
-
-
-def read_labelled_papers_from_hub(task: str, papers: str = FULL_TEXT_PAPERS) -> Iterator[Example]:
-    """Download a classification or regression task of SciRepEval: "cite_count", "hIndex", ...
-
-    Takes the same arguments and raises the same errors as `read_rankings_from_hub`.
-    """
-    return scirepeval.parse_labelled_papers(*_download_scirepeval(task, papers))
-
-
-def _download_scirepeval(task: str, papers: str) -> tuple[LocatedRecords, LocatedRecords]:
-    shared = scirepeval.SHARED_PAPERS.get(task, task)
-    return download_records(papers, shared, "evaluation"), download_records(
-        f"{papers}_test", task, "test"
-    )
 
 
 def download_records(

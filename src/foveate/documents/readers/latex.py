@@ -186,7 +186,7 @@ class _Source:
 
 def read(text: str) -> ParsedText:
     """Read the title, the sections and what they contain."""
-    reader = _Reader(text)
+    reader = _LatexBlocks(text)
     reader.read()
     parsed = compose_text(reader.title or None, reader.blocks)
     return replace(parsed, authors=clean_names(reader.authors), date=parse_date(reader.date))
@@ -219,7 +219,7 @@ class _Environment:
     label: str = ""
 
 
-class _Reader:
+class _LatexBlocks:
     """Turns tokens into blocks."""
 
     def __init__(self, text: str) -> None:

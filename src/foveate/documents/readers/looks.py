@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from foveate.documents.blocks import Block, Heading, Prose, collapse
-from foveate.documents.parts import is_bare_part, is_part
-from foveate.documents.readers.plain.contents import is_announcement
+from foveate.documents.headings import is_bare_part, is_contents, is_part
 
 _MAX_HEADING = 120  # characters
 _MAX_SHARE = 0.5  # of the paragraphs; if more look like headings, none is
@@ -44,7 +43,7 @@ def without_contents(blocks: Sequence[Block]) -> list[Block]:
         if isinstance(block, Prose) and _is_entry(str(block.text).strip()):
             run.append(i)
             continue
-        if len(run) >= _FEWEST_ENTRIES and run[0] and is_announcement(_text(blocks[run[0] - 1])):
+        if len(run) >= _FEWEST_ENTRIES and run[0] and is_contents(_text(blocks[run[0] - 1])):
             found.update(range(run[0] - 1, run[-1] + 1))
         run = []
     return [block for i, block in enumerate(blocks) if i not in found]

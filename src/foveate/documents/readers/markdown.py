@@ -60,7 +60,7 @@ _UNNUMBERED = ("table_open", "fence", "code_block", "html_block")  # tokens
 def read(text: str) -> ParsedText:
     """Read headings and paragraphs; code, images and tables of contents are skipped."""
     front = _FRONT_MATTER.match(text)
-    walk = _Walk(text, front.end() if front else 0)
+    walk = _MarkdownBlocks(text, front.end() if front else 0)
     blocks = list(walk.blocks())
     parsed = lift_title(
         [
@@ -111,7 +111,7 @@ def _parser() -> MarkdownIt:
     return markdown
 
 
-class _Walk:
+class _MarkdownBlocks:
     """Turns the tokens of a text into blocks."""
 
     def __init__(self, text: str, start: int) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from foveate.documents.blocks import (
     Block,
-    Heading,
     MappedText,
     ParsedText,
     Prose,
@@ -60,18 +59,10 @@ def _load(text: str) -> dict[str, Any]:
 
 
 def _cells(notebook: dict[str, Any]) -> list[Any]:
-    if isinstance(notebook.get("worksheets"), list):  # version 3
-        sheets = [sheet for sheet in notebook["worksheets"] if isinstance(sheet, dict)]
-        cells = [cell for sheet in sheets for cell in _as_list(sheet.get("cells"))]
-    else:
-        cells = _as_list(notebook.get("cells"))
-    if not cells:
+    cells = notebook.get("cells")
+    if not isinstance(cells, list) or not cells:
         raise DocumentError("has no cells: give a notebook that Jupyter saved.")
     return cells
-
-
-def _as_list(cells: Any) -> list[Any]:
-    return cells if isinstance(cells, list) else []
 
 
 def _blocks(cell: Any, place: str) -> Iterator[Block]:
@@ -84,12 +75,9 @@ def _blocks(cell: Any, place: str) -> Iterator[Block]:
             if line.strip():
                 shown = MappedText.from_source(line, 0, len(line))
                 yield Prose(shown, kind="code", place=place)
-    elif kind == "heading":  # version 3
-        level = cell.get("level")
-        yield Heading(level if isinstance(level, int) else 1, _source(cell))
 
 
 def _source(cell: dict[str, Any]) -> str:
     """Return the source of a cell, which is a string or a list of lines."""
-    source = cell.get("source", cell.get("input", ""))
+    source = cell.get("source", "")
     return "".join(map(str, source)) if isinstance(source, list) else str(source)

@@ -51,7 +51,7 @@ def read(text: str) -> ParsedText:
     if not isinstance(data, dict):
         raise _unknown_form()
     if not {"turns", "meeting_transcripts"}.isdisjoint(data):
-        return meeting.read(text)
+        return meeting.read(data)
     title = _field(data, TITLE_FIELDS)
     authors = names_in(_value(data, AUTHOR_FIELDS))
     date = parse_date(_value(data, DATE_FIELDS))
@@ -64,10 +64,10 @@ def read(text: str) -> ParsedText:
     if not body.strip():
         raise DocumentError("has an empty text: leave it out.")
     parsed: ParsedText = _text_format(data.get("format")).load_reader()(body)
-    return ParsedText(
-        title or parsed.title,
-        parsed.blocks,
-        parsed.text or body,
+    return replace(
+        parsed,
+        title=title or parsed.title,
+        text=parsed.text or body,
         authors=authors or parsed.authors,
         date=date or parsed.date,
     )

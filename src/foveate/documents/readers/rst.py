@@ -75,7 +75,7 @@ def read(text: str) -> ParsedText:
     registered = dict(roles._roles)  # a text may define roles
     try:
         document = _parse(text, is_pep)
-        blocks = _in_order(list(_Walk(text).blocks(document, 0)))
+        blocks = _in_order(list(_RstBlocks(text).blocks(document, 0)))
     except Exception as error:  # docutils fails in many ways on malformed or very deep markup
         raise DocumentError(
             f"cannot be read as reStructuredText ({type(error).__name__}): "
@@ -154,7 +154,7 @@ def _in_order(blocks: list[Block]) -> list[Block]:
     return kept[::-1]
 
 
-class _Walk:
+class _RstBlocks:
     """Turns a docutils tree into blocks, and finds the offsets of their text in the source."""
 
     def __init__(self, text: str) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from foveate.models.padding import PackedSequences, PaddingMask, padding_mask
+from foveate.models.masks import PaddingMask, padding_mask
+from foveate.models.packing import PackedSequences
 from foveate.ops.fovea_attention import fovea_attention
 
 from .configuration_fovea import FoveaConfig

@@ -7,22 +7,25 @@ import copy
 import warnings
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import T5EncoderModel, T5ForConditionalGeneration
+from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
+from transformers.models.t5.modeling_t5 import T5LayerFF, T5LayerNorm, T5Stack
 from transformers.utils.generic import can_return_tuple
 
-from foveate.models.accelerate import speed_up
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder
-from foveate.models.accelerate.patching import apply_patches
-from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
-from foveate.models.padding import AlignedRows, PackedSequences
-from foveate.models.projections import project, project_heads
+from foveate.models.joint_layers import convert_parts, load_parts
+from foveate.models.packing import PackedSequences
+from foveate.models.speed_ups import speed_up
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
+from foveate.models.speed_ups.patching import apply_patches
+from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.utils import bias_table
 from foveate.ops.fovea_attention import PaddedRows, fovea_attention
 
+from .aligned_rows import AlignedRows
 from .configuration_fovea import FoveaConfig
 
 Lengths = list[int] | PaddedRows
@@ -31,16 +34,26 @@ Lengths = list[int] | PaddedRows
 _LONGT5_NAMES = {r"\.(Local|TransientGlobal)SelfAttention\.": ".SelfAttention."}
 
 
-class FoveaAttention(T5Attention):
-    """Fovea attention with T5's projections."""
+class FoveaAttention(nn.Module):
+    """Fovea attention with T5's projections; no biases."""
 
     def __init__(self, config: FoveaConfig, has_relative_attention_bias: bool) -> None:
-        super().__init__(config, has_relative_attention_bias)
+        super().__init__()
+        self.num_heads = config.num_heads
+        inner = config.num_heads * config.d_kv
+        self.q = nn.Linear(config.d_model, inner, bias=False)
+        self.kv = nn.Linear(config.d_model, 2 * inner, bias=False)
+        load_parts(self, "kv", ("k", "v"))
+        self.o = nn.Linear(inner, config.d_model, bias=False)
+        self.num_buckets = config.relative_attention_num_buckets
+        if has_relative_attention_bias:
+            self.relative_attention_bias = nn.Embedding(self.num_buckets, config.num_heads)
+        self.max_distance = config.relative_attention_max_distance
         self.block_size = config.block_size
         self.k_neighbours = config.k_neighbours
         self.coverage = config.coverage
 
-    def forward(  # type: ignore[override] # takes packed tokens, and lengths in place of a mask
+    def forward(
         self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
     ) -> tuple[Tensor, Tensor]:
         """Let every token attend to its own sequence, fine to coarse.
@@ -53,11 +66,10 @@ class FoveaAttention(T5Attention):
         Returns:
             The output `(tokens, d_model)`, and the biases.
         """
-        q, k, v = project_heads(hidden_states, self.n_heads, self.q, self.k, self.v)
+        q = self.q(hidden_states).unflatten(-1, (self.num_heads, -1))
+        k, v = self.kv(hidden_states).unflatten(-1, (2, self.num_heads, -1)).unbind(-3)
         if bias is None:
-            bias = bias_table(
-                self.relative_attention_bias, self.relative_attention_num_buckets, q.device
-            )
+            bias = bias_table(self.relative_attention_bias, self.num_buckets, q.device)
         attended = fovea_attention(
             q,
             k,
@@ -67,10 +79,9 @@ class FoveaAttention(T5Attention):
             coverage=self.coverage,
             bias=bias,
             lengths=lengths,
-            max_distance=self.relative_attention_max_distance,
+            max_distance=self.max_distance,
         )
-        (output,) = project(attended.flatten(1), self.o)
-        return output, bias
+        return self.o(attended.flatten(1)), bias
 
 
 class FoveaSelfAttentionLayer(nn.Module):
@@ -106,11 +117,29 @@ class FoveaBlock(GradientCheckpointingLayer):
         return self.layer[1](hidden_states), bias
 
 
+convert_parts(
+    FoveaConfig.model_type,
+    {"layer.0.SelfAttention.kv": ("layer.0.SelfAttention.k", "layer.0.SelfAttention.v")},
+)
+
+
 class FoveaPreTrainedModel(DerivedT5Model):
     """Base class of all Fovea models."""
 
     config_class = FoveaConfig
     _no_split_modules = ["FoveaBlock", "T5Block"]  # noqa: RUF012
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, FoveaAttention):  # as T5's
+            factor, size = self.config.initializer_factor, self.config.d_model
+            init.normal_(module.q.weight, std=factor * (size * self.config.d_kv) ** -0.5)
+            init.normal_(module.kv.weight, std=factor * size**-0.5)
+            init.normal_(module.o.weight, std=factor * module.o.in_features**-0.5)
+            if hasattr(module, "relative_attention_bias"):
+                init.normal_(module.relative_attention_bias.weight, std=factor * size**-0.5)
+        else:
+            super()._init_weights(module)
 
     @classmethod
     def from_pretrained(

@@ -5,7 +5,6 @@ Inside the encoder, all documents of a batch are packed in level order: `(tokens
 
 import warnings
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -23,29 +22,21 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils.generic import can_return_tuple
 
-from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
+from foveate.models.joint_layers import convert_parts, load_parts
 from foveate.models.masked_lm import masked_lm_output
-from foveate.models.padding import PackedForest
-from foveate.models.projections import (
-    drop,
-    feed_forward,
-    is_changed,
-    is_plain,
-    project,
-    project_heads,
-)
+from foveate.models.packing import PackedForest
+from foveate.models.projections import drop, feed_forward
+from foveate.models.speed_ups.cuda_graphs import CapturableTreeEncoder
 from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.backends import autocast_dtype
 from foveate.ops.compiling import uncompiled
-from foveate.ops.linear.products import can_defer_norms, chooses_for_graphs
 from foveate.ops.rms_norm import residual_rms_norm, rms_norm
 from foveate.ops.rotary import rotary_angles, rotate
-from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.ops.tree_attention import Tree, tree_attention, tree_attention_qkv
 from foveate.ops.tree_positions import reading_order, tree_positions
 from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .configuration_hdt import HDTConfig
-from .deferred_norms import run_blocks
 
 
 class HierarchicalPositions(nn.Module):
@@ -112,9 +103,8 @@ class HDTAttention(nn.Module):
         super().__init__()
         self.num_heads, self.edges = config.num_heads, tuple(config.edges)
         inner = config.num_heads * config.d_kv
-        self.q = nn.Linear(config.d_model, inner, bias=False)
-        self.k = nn.Linear(config.d_model, inner, bias=False)
-        self.v = nn.Linear(config.d_model, inner, bias=False)
+        self.qkv = nn.Linear(config.d_model, 3 * inner, bias=False)
+        load_parts(self, "qkv", ("q", "k", "v"))
         self.o = nn.Linear(inner, config.d_model, bias=False)
         if has_bias_table:  # in block 0 of published weights; tree attention uses no bias
             self.relative_attention_bias = nn.Embedding(
@@ -126,10 +116,13 @@ class HDTAttention(nn.Module):
         self, hidden_states: Tensor, tree: Tree, rotation: Rotation | None = None
     ) -> Tensor:
         """Let every node attend along its edges; with a rotation, queries and keys are turned."""
-        q, k, v = project_heads(hidden_states, self.num_heads, self.q, self.k, self.v)
-        if rotation is not None:
-            q, k = rotate(q, k, *rotation)
-        (output,) = project(tree_attention(q, k, v, tree, edges=self.edges).flatten(1), self.o)
+        qkv: Tensor = self.qkv(hidden_states).unflatten(1, (3, self.num_heads, -1))
+        if rotation is None:
+            attended = tree_attention_qkv(qkv, tree, edges=self.edges)
+        else:
+            q, k, v = qkv.unbind(1)
+            attended = tree_attention(*rotate(q, k, *rotation), v, tree, edges=self.edges)
+        output: Tensor = self.o(attended.flatten(1))
         return output
 
 
@@ -168,8 +161,8 @@ class HDTFeedForward(nn.Module):
         self.activation = ACT2FN[config.dense_act_fn]
         self.is_gated = config.is_gated_act
         if self.is_gated:
-            self.wi_0 = nn.Linear(config.d_model, config.d_ff, bias=False)
-            self.wi_1 = nn.Linear(config.d_model, config.d_ff, bias=False)
+            self.wi_01 = nn.Linear(config.d_model, 2 * config.d_ff, bias=False)
+            load_parts(self, "wi_01", ("wi_0", "wi_1"))
         else:
             self.wi = nn.Linear(config.d_model, config.d_ff, bias=False)
         self.wo = nn.Linear(config.d_ff, config.d_model, bias=False)
@@ -179,8 +172,8 @@ class HDTFeedForward(nn.Module):
         """Transform every hidden state independently."""
         if not self.is_gated:
             return feed_forward(hidden_states, self.wi, self.activation, self.wo, self.dropout)
-        inner, gate = project(hidden_states, self.wi_0, self.wi_1)
-        (output,) = project(drop(self.dropout, self.activation(inner) * gate), self.wo)
+        inner, gate = self.wi_01(hidden_states).chunk(2, -1)
+        output: Tensor = self.wo(drop(self.dropout, self.activation(inner) * gate))
         return output
 
 
@@ -243,6 +236,16 @@ class HDTBlock(GradientCheckpointingLayer):
         hidden_states, update = attention(hidden_states, tree, update, rotation)
         outputs: tuple[Tensor, Tensor] = feed_forward(hidden_states, update)
         return outputs
+
+
+convert_parts(
+    HDTConfig.model_type,
+    {
+        "SelfAttention.qkv": ("SelfAttention.q", "SelfAttention.k", "SelfAttention.v"),
+        "EncDecAttention.kv": ("EncDecAttention.k", "EncDecAttention.v"),
+        "DenseReluDense.wi_01": ("DenseReluDense.wi_0", "DenseReluDense.wi_1"),
+    },
+)
 
 
 class HDTPreTrainedModel(PreTrainedModel):
@@ -352,9 +355,6 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
             hidden_states = self.embed_positions(hidden_states, layout)
         rotation = None if self.rotary_positions is None else self.rotary_positions(layout)
         hidden_states = self.dropout(self.emb_norm(hidden_states))
-        if all_hidden_states is None and self._can_defer_norms(hidden_states):
-            hidden_states = run_blocks(self.block, hidden_states, layout, rotation)
-            return cast(Tensor, self.final_layer_norm(hidden_states))
         update = None
         for block in self.block:
             if block.training and block.gradient_checkpointing:
@@ -366,48 +366,10 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
         output: Tensor = self.final_layer_norm(_add(hidden_states, update))
         return output
 
-    def _can_defer_norms(self, hidden_states: Tensor) -> bool:
-        """Return whether `run_blocks` computes what the blocks would, and in less time."""
-        if not chooses_for_graphs() or torch.is_grad_enabled() or self.training:
-            return False
-        if len(hidden_states) < _FEWEST_DEFERRED or torch.is_autocast_enabled("cuda"):
-            return False
-        parts = list(chain.from_iterable(block.modules() for block in self.block))
-        layers = [part for part in parts if isinstance(part, nn.Linear)]
-        norms = [part for part in parts if isinstance(part, nn.RMSNorm)]
-        return (
-            all(type(part) in _PARTS and not is_changed(part) for part in parts)
-            and not any(part.training and part.p for part in parts if type(part) is nn.Dropout)
-            and not any(part.is_gated for part in parts if type(part) is HDTFeedForward)
-            and all(is_plain(layer, hidden_states) and layer.bias is None for layer in layers)
-            and all(norm.weight.dtype == hidden_states.dtype for norm in norms)
-            and can_defer_norms(hidden_states, *(layer.weight for layer in layers))
-        )
-
     @property
     def head_dim(self) -> int:
         """Channels of a head."""
         return int(self.config.d_kv)
-
-
-_FEWEST_DEFERRED = 12_288
-"""The fewest tokens for which deferred norms are faster: multiplying the weights costs the same for
-any number."""
-
-_PARTS = {
-    HDTBlock,
-    HDTSelfAttentionLayer,
-    HDTFeedForwardLayer,
-    HDTAttention,
-    HDTFeedForward,
-    HDTResidualNorm,
-    nn.ModuleList,
-    nn.Linear,
-    nn.Embedding,
-    nn.Dropout,
-    nn.ReLU,
-}
-"""What a block consists of where it computes what `run_blocks` does."""
 
 
 class HDTPooler(nn.Module):

@@ -14,8 +14,10 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from foveate.models.decoding import decode_attention, prefill_attention
-from foveate.models.padding import PackedForest, mask_to_bias
+from foveate.models.decoding import decode_attention, find_cache, prefill_attention
+from foveate.models.joint_layers import load_parts
+from foveate.models.masks import mask_to_bias
+from foveate.models.packing import PackedForest
 from foveate.models.utils import bias_table
 from foveate.ops.compiling import uncompiled
 from foveate.ops.cross_entropy import cross_entropy
@@ -138,26 +140,23 @@ class RelativeBias(nn.Embedding):
         return table[bucket].T[:, None]
 
 
-class HDTDecoderAttention(nn.Module):
-    """Attention over the decoder's own tokens or over a memory; no biases."""
+class _DecoderAttention(nn.Module):
+    """Base class of the decoder's attention; no biases."""
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
         self.num_heads, self.scale = config.num_heads, config.d_kv**-0.5
         self.max_distance = config.relative_attention_max_distance
-        inner = config.num_heads * config.d_kv
-        self.q = nn.Linear(config.d_model, inner, bias=False)
-        self.k = nn.Linear(config.d_model, inner, bias=False)
-        self.v = nn.Linear(config.d_model, inner, bias=False)
-        self.o = nn.Linear(inner, config.d_model, bias=False)
+        self.o = nn.Linear(config.num_heads * config.d_kv, config.d_model, bias=False)
 
-    def keys_and_values(self, hidden_states: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute keys and values `(batch, heads, length, d_kv)`."""
-        return self._heads(self.k(hidden_states)), self._heads(self.v(hidden_states))
+    def heads(self, projected: Tensor, number: int) -> tuple[Tensor, ...]:
+        """Separate several projections to `(batch, heads, length, d_kv)` each."""
+        heads: Tensor = projected.unflatten(-1, (number, self.num_heads, -1))
+        return heads.permute(2, 0, 3, 1, 4).unbind(0)
 
     def forward(
         self,
-        hidden_states: Tensor,
+        q: Tensor,
         keys: Tensor,
         values: Tensor,
         key_bias: Tensor | None,
@@ -165,7 +164,6 @@ class HDTDecoderAttention(nn.Module):
         past: int | None = None,
     ) -> Tensor:
         """Attend to all keys, or causally after `past` keys; see `RelativeBias.for_queries`."""
-        q = self._heads(self.q(hidden_states))
         if q.shape[2] == 1:
             out = decode_attention(q, keys, values, bias=bias, key_bias=key_bias, scale=self.scale)
         else:
@@ -182,9 +180,37 @@ class HDTDecoderAttention(nn.Module):
         output: Tensor = self.o(out.flatten(2))
         return output
 
-    def _heads(self, projected: Tensor) -> Tensor:
-        heads: Tensor = projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        return heads
+
+class HDTDecoderSelfAttention(_DecoderAttention):
+    """Attention over the decoder's own tokens."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.qkv = nn.Linear(config.d_model, 3 * self.o.in_features, bias=False)
+        load_parts(self, "qkv", ("q", "k", "v"))
+
+    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
+        """Compute queries, keys and values `(batch, heads, length, d_kv)`."""
+        return self.heads(self.qkv(hidden_states), 3)
+
+
+class HDTCrossAttention(_DecoderAttention):
+    """Attention over a memory."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.q = nn.Linear(config.d_model, self.o.in_features, bias=False)
+        self.kv = nn.Linear(config.d_model, 2 * self.o.in_features, bias=False)
+        load_parts(self, "kv", ("k", "v"))
+
+    def queries(self, hidden_states: Tensor) -> Tensor:
+        """Compute queries `(batch, heads, length, d_kv)`."""
+        return self.heads(self.q(hidden_states), 1)[0]
+
+    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute keys and values `(batch, heads, length, d_kv)`."""
+        keys, values = self.heads(self.kv(memory), 2)
+        return keys, values
 
 
 class HDTDecoderSelfAttentionLayer(nn.Module):
@@ -193,7 +219,7 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
     def __init__(self, config: HDTConfig, layer_idx: int) -> None:
         super().__init__()
         self.layer_idx = layer_idx
-        self.SelfAttention = HDTDecoderAttention(config)
+        self.SelfAttention = HDTDecoderSelfAttention(config)
         if layer_idx == 0:  # all blocks use the bias of the first
             self.SelfAttention.relative_attention_bias = RelativeBias(config)
         self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
@@ -212,7 +238,7 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
         block can only be read within their block.
         """
         normed = self.layer_norm(hidden_states)
-        keys, values = self.SelfAttention.keys_and_values(normed)
+        q, keys, values = self.SelfAttention.project(normed)
         if past_key_values is not None:
             cache = past_key_values.self_attention_cache
             keys, values = cache.update(keys, values, self.layer_idx)
@@ -220,7 +246,7 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
         if bias is None:
             relative_bias = cast(RelativeBias, self.SelfAttention.relative_attention_bias)
             bias = relative_bias.for_queries(hidden_states.shape[1], past, normed.device)
-        attended = self.SelfAttention(normed, keys, values, key_bias, bias, past)
+        attended = self.SelfAttention(q, keys, values, key_bias, bias, past)
         return hidden_states + self.dropout(attended), bias
 
 
@@ -230,7 +256,7 @@ class HDTCrossAttentionLayer(nn.Module):
     def __init__(self, config: HDTConfig, layer_idx: int) -> None:
         super().__init__()
         self.layer_idx = layer_idx
-        self.EncDecAttention = HDTDecoderAttention(config)
+        self.EncDecAttention = HDTCrossAttention(config)
         self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
@@ -252,8 +278,8 @@ class HDTCrossAttentionLayer(nn.Module):
                 *self.EncDecAttention.keys_and_values(memory), self.layer_idx
             )
             past_key_values.is_updated[self.layer_idx] = True
-        normed = self.layer_norm(hidden_states)
-        attended: Tensor = self.dropout(self.EncDecAttention(normed, keys, values, memory_bias))
+        q = self.EncDecAttention.queries(self.layer_norm(hidden_states))
+        attended: Tensor = self.dropout(self.EncDecAttention(q, keys, values, memory_bias))
         return hidden_states + attended
 
 
@@ -277,11 +303,11 @@ class HDTDecoderBlock(GradientCheckpointingLayer):
         key_bias: Tensor | None,
         memory: Tensor,
         memory_bias: Tensor,
-        past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Apply the layers; the first block, with `bias` None, returns the bias of all blocks."""
-        hidden_states, bias = self.layer[0](hidden_states, bias, key_bias, past_key_values)
-        hidden_states = self.layer[1](hidden_states, memory, memory_bias, past_key_values)
+        hidden_states, bias = self.layer[0](hidden_states, bias, key_bias, cache)
+        hidden_states = self.layer[1](hidden_states, memory, memory_bias, cache)
         hidden_states, update = self.layer[2](hidden_states)
         return hidden_states + update, cast(Tensor, bias)
 
@@ -343,7 +369,7 @@ class HDTDecoder(nn.Module):
                 key_bias,
                 memory,
                 memory_bias,
-                past_key_values=past_key_values,
+                cache=past_key_values,  # by name: dropped if the block is checkpointed
             )
         hidden_states = self.dropout(self.final_layer_norm(hidden_states))
         return hidden_states
@@ -449,7 +475,6 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
         "decoder.embed_tokens.weight": "shared.weight",
         "lm_head.weight": "shared.weight",
     }
-    keys_to_ignore_at_inference = ["past_key_values", "encoder_last_hidden_state"]  # noqa: RUF012
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config)
@@ -495,7 +520,6 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
         use_cache: bool | None = None,
         **kwargs: Any,
     ) -> Seq2SeqLMOutput:
@@ -512,13 +536,13 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
                 anchors, or every "token"; by default that of the configuration.
             encoder_outputs: Output of `encode`, in place of all of the above.
             decoder_input_ids: `(documents, tokens)` int64; by default the labels, shifted by one.
-            decoder_attention_mask: `(documents, tokens)`, 0 at padding; with `past_key_values`, it
-                covers the previous tokens too.
+            decoder_attention_mask: `(documents, tokens)`, 0 at padding; with a cache, it covers the
+                previous tokens too.
             labels: `(documents, tokens)` int64, -100 where the loss does not count.
-            past_key_values: A growing cache of the previous tokens, which `decoder_input_ids` then
-                does not repeat.
             use_cache: Whether to return a cache for the next call; ignored with labels.
-            kwargs: `return_dict`, False for a tuple.
+            kwargs: `return_dict`, False for a tuple; and `cache` (before transformers 5.24,
+                `past_key_values`), a growing cache of the previous tokens, which
+                `decoder_input_ids` then does not repeat.
 
         Returns:
             `logits` `(documents, tokens, vocab_size)`, with labels the mean cross-entropy `loss`
@@ -546,25 +570,23 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
                 f"{len(decoder_input_ids)} targets, {len(memory)} documents"
             )
         use_cache = self.config.use_cache if use_cache is None else use_cache
-        if use_cache and labels is None and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        cache: Any = find_cache(*kwargs.values())
+        if use_cache and labels is None and cache is None:
+            cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         hidden_states = self.decoder(
             self.shared(decoder_input_ids),
             memory,
             memory_mask,
             decoder_attention_mask,
-            past_key_values,
+            cache,
         )
         logits = self.lm_head(hidden_states * self.config.d_model**-0.5)
         loss = None
         if labels is not None:
             losses = cross_entropy(logits, labels)
             loss = losses.sum() / (labels != IGNORE_INDEX).sum().clamp(min=1)
-        return Seq2SeqLMOutput(
-            loss=loss,
-            logits=logits,
-            past_key_values=past_key_values,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+        return Seq2SeqLMOutput(  # the name of the cache depends on the version of transformers
+            loss, logits, cache, encoder_last_hidden_state=encoder_outputs.last_hidden_state
         )
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:

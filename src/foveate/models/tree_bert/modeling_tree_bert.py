@@ -11,7 +11,8 @@ from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
+from foveate.models.joint_layers import convert_parts
+from foveate.models.speed_ups.cuda_graphs import CapturableTreeEncoder
 from foveate.models.tree_bert_network import (
     NetworkConfig,
     TreeBertEmbeddings,
@@ -55,7 +56,7 @@ class CapturableTreeBertEncoder(CapturableTreeEncoder, TreeBertEncoder):
     def head_dim(self) -> int:
         """Channels of a head."""
         attention: Any = self.layer[0].attention
-        return int(attention.self.query.out_features) // self.num_heads
+        return int(attention.self.qkv.in_features) // self.num_heads
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
@@ -66,6 +67,13 @@ class CapturableTreeBertEncoder(CapturableTreeEncoder, TreeBertEncoder):
     ) -> Tensor:
         """Apply all layers; the layout is the tree, and no hidden states are recorded."""
         return TreeBertEncoder.forward(self, hidden_states, layout)
+
+
+convert_parts(
+    TreeBertConfig.model_type,
+    {"attention.self.qkv": [f"attention.self.{name}" for name in ("query", "key", "value")]},
+    has_biases=True,
+)
 
 
 class TreeBertPreTrainedModel(PreTrainedModel):

@@ -17,9 +17,9 @@ from torch import Tensor
 from transformers import EncoderDecoderCache
 from transformers.models.t5.modeling_t5 import T5Block, T5Stack
 
-from foveate.models.accelerate.t5 import NO_WEIGHTS, RelativeT5Attention
-from foveate.models.decoding import decode_attention, prefill_attention
-from foveate.models.padding import PaddingMask
+from foveate.models.decoding import decode_attention, find_cache, prefill_attention
+from foveate.models.masks import PaddingMask
+from foveate.models.speed_ups.t5 import RelativeT5Attention
 from foveate.ops.precision import accumulation_dtype
 
 
@@ -76,13 +76,15 @@ class VipCrossAttention(RelativeT5Attention):
     in generation. Padding has no say.
     """
 
+    layer_idx: Any
+
     def forward(
         self,
         hidden_states: Tensor,
         mask: Any = None,
         key_value_states: Tensor | None = None,
         position_bias: Any = None,
-        past_key_values: Any = None,
+        *args: Any,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
         """Attend, see `T5Attention.forward`.
@@ -92,8 +94,8 @@ class VipCrossAttention(RelativeT5Attention):
             mask: `CrossAttentionMasks`.
             key_value_states: The encoder's output.
             position_bias: The `EncoderBlocks` that the first block returned, None in that block.
-            past_key_values: The cache.
-            kwargs: Other arguments of transformers.
+            args: Other arguments of transformers.
+            kwargs: Likewise.
 
         Raises:
             RuntimeError: The decoder was restored.
@@ -109,19 +111,43 @@ class VipCrossAttention(RelativeT5Attention):
         if blocks is None:
             block_size = self.config.block_size
             blocks = EncoderBlocks.from_mask(mask.encoder.real, key_value_states, block_size)
-        q = self._heads(self.q(hidden_states))
-        k, v = self._keys_and_values_of_means(blocks, key_value_states, past_key_values)
+        cache = find_cache(*args, *kwargs.values())
+        are_cached = isinstance(cache, EncoderDecoderCache) and cache.is_updated.get(self.layer_idx)
+        return super().forward(
+            hidden_states,
+            mask.encoder,
+            key_value_states if are_cached else blocks.means(key_value_states),
+            blocks,
+            *args,
+            encoder_states=key_value_states,
+            shares=self._shares(hidden_states, mask.decoder, cache)[..., None],
+            **kwargs,
+        )
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Any, position_bias: Any, **kwargs: Any
+    ) -> Tensor:
+        """Attend to block means, and to the tokens of the blocks that the queries attend to most.
+
+        The keys and values are those of block means; the `position_bias` is the `EncoderBlocks`.
+        """
+        blocks: EncoderBlocks = position_bias
+        num_blocks = blocks.counts.shape[1]  # a static cache has unused entries
+        k, v = k[:, :, :num_blocks], v[:, :, :num_blocks]
         scores = (q @ k.mT).float() + blocks.bias
-        count = min(self.config.num_fine_blocks, blocks.counts.shape[1])
-        shares = self._shares(hidden_states, mask.decoder, past_key_values)
-        best = (scores.softmax(-1).mean(1) * shares[..., None]).sum(1).topk(count).indices
-        tokens, real = blocks.tokens(key_value_states, best)
+        count = min(self.config.num_fine_blocks, num_blocks)
+        best = (scores.softmax(-1).mean(1) * kwargs["shares"]).sum(1).topk(count).indices
+        tokens, real = blocks.tokens(kwargs["encoder_states"], best)
         keys = torch.cat([k, self._heads(self.k(tokens))], 2)
         values = torch.cat([v, self._heads(self.v(tokens))], 2)
         multiplicity = torch.cat([blocks.counts.scatter(1, best, 0), real], 1)
         attend = decode_attention if q.shape[2] == 1 else prefill_attention
-        out = attend(q, keys, values, key_bias=multiplicity.log())
-        return self.o(out.flatten(2)), blocks, *NO_WEIGHTS
+        return attend(q, keys, values, key_bias=multiplicity.log())
+
+    def _heads(self, projected: Tensor) -> Tensor:
+        """`(batch, length, heads · head_dim)` to `(batch, heads, length, head_dim)`."""
+        heads: Tensor = projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        return heads
 
     def _shares(self, queries: Tensor, mask: Any, past: Any) -> Tensor:
         """Return each query's weight in the choice of blocks, `(batch, length)`: 0 at padding."""
@@ -133,23 +159,6 @@ class VipCrossAttention(RelativeT5Attention):
             before = 0 if past is None else past.get_seq_length(self.layer_idx) - length
             shares = real[:, before + torch.arange(length, device=shares.device)].float()
         return shares / shares.sum(1, keepdim=True).clamp(min=1)
-
-    def _keys_and_values_of_means(
-        self, blocks: "EncoderBlocks", states: Tensor, past: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Compute keys and values of block means `(batch, heads, blocks, head_dim)`, cached."""
-        cached = isinstance(past, EncoderDecoderCache)
-        if cached and past.is_updated.get(self.layer_idx):
-            layer = past.cross_attention_cache.layers[self.layer_idx]
-            k, v = layer.keys, layer.values
-        else:
-            means = blocks.means(states)
-            k, v = self._heads(self.k(means)), self._heads(self.v(means))
-            if cached:
-                past.is_updated[self.layer_idx] = True
-                k, v = past.cross_attention_cache.update(k, v, self.layer_idx)
-        count = blocks.counts.shape[1]  # a static cache has unused entries
-        return k[:, :, :count], v[:, :, :count]
 
 
 def _keys_of_last_query(mask: Tensor | None) -> Tensor | None:

@@ -3,7 +3,8 @@
 A module becomes a VCC module by a change of its class: parameters, names and initialization stay.
 """
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,11 +27,11 @@ from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
 from transformers.utils.generic import can_return_tuple
 
-from foveate.models.accelerate.bert_layers import BERT_PATCHES
-from foveate.models.accelerate.patching import Patch, apply_patches
 from foveate.models.masked_lm import masked_lm_output
-from foveate.models.padding import PackedSequences
+from foveate.models.packing import PackedSequences
 from foveate.models.projections import project_heads
+from foveate.models.speed_ups.bert_layers import BERT_PATCHES
+from foveate.models.speed_ups.patching import Patch, apply_patches
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
@@ -136,11 +137,9 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
                 of each sequence, which is CLS.
             output_hidden_states: Whether to return the input of every layer too.
             output_vip_scores: Whether to return `vip_scores` and `resolutions`.
-            kwargs: `return_dict`, False for a tuple; and arguments of decoders, which the heads of
-                transformers pass on and which must be None.
+            kwargs: `return_dict`, False for a tuple; and what the heads of transformers pass on.
 
         Raises:
-            TypeError: There is an unsupported keyword argument.
             ValueError: There are neither or both of ids and embeddings, a mask has another shape, a
                 sequence has no VIP token, or attention weights are requested.
         """
@@ -251,40 +250,25 @@ VCC_PATCHES = (
 """What VCC swaps in models of transformers for good."""
 
 
-class _LabelHead(_PatchedModel):
-    """A model trained with labels. Its signature names the columns that a Trainer passes to it."""
+def _with_vip_mask(head: type[nn.Module]) -> Callable[..., Any]:
+    """Return the forward of a head of transformers, with the `vip_mask` of `VccBertModel.forward`.
 
-    config: Any
+    A Trainer passes to a model the columns that its signature names.
+    """
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        *,
-        labels: Tensor | None = None,
-        vip_mask: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Run the head of transformers, with the `vip_mask` of `VccBertModel.forward`."""
-        # The encoder rejects other arguments, but would compute scores that the head drops.
-        reject_unsupported(self.config, {"output_vip_scores": kwargs.get("output_vip_scores")})
-        return super().forward(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            labels=labels,
-            vip_mask=vip_mask,
-            **kwargs,
-        )
+    def forward(self: Any, *args: Any, vip_mask: Tensor | None = None, **kwargs: Any) -> Any:
+        reject_unsupported(self.config, kwargs)  # the encoder would compute scores for nothing
+        return head.forward(self, *args, vip_mask=vip_mask, **kwargs)
+
+    signature = inspect.signature(head.forward)
+    *named, others = signature.parameters.values()
+    vip_mask = inspect.Parameter("vip_mask", inspect.Parameter.KEYWORD_ONLY, default=None)
+    vars(forward)["__signature__"] = signature.replace(parameters=[*named, vip_mask, others])
+    return forward
 
 
-class _MaskedLMHead(nn.Module):
-    """Predicts masked tokens, in place of the forward of transformers, behind a `_LabelHead`.
+class _MaskedLM(_PatchedModel):
+    """Predicts masked tokens, in place of the forward of transformers.
 
     With labels and `config.sparse_prediction`, its `logits` `(labelled tokens, vocab_size)` are
     those of the tokens whose label counts, in their order.
@@ -296,18 +280,6 @@ class _MaskedLMHead(nn.Module):
     """Name of the head."""
 
     @can_return_tuple
-    def forward(self, *, labels: Tensor | None, **inputs: Any) -> MaskedLMOutput:
-        """Predict tokens; the inputs are those of `VccBertModel.forward`."""
-        head, sparse = getattr(self, self.predictions), self.config.sparse_prediction
-        encode = partial(self.base_model, return_dict=True, **inputs)
-        return masked_lm_output(encode, head, labels, sparse=sparse)
-
-
-class _SpanHead(_PatchedModel):
-    """A model trained with the start and the end of answers; otherwise like `_LabelHead`."""
-
-    config: Any
-
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -316,72 +288,69 @@ class _SpanHead(_PatchedModel):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         *,
-        start_positions: Tensor | None = None,
-        end_positions: Tensor | None = None,
+        labels: Tensor | None = None,
         vip_mask: Tensor | None = None,
         **kwargs: Any,
-    ) -> Any:
-        """Run the head of transformers, with the `vip_mask` of `VccBertModel.forward`."""
-        # The encoder rejects other arguments, but would compute scores that the head drops.
-        reject_unsupported(self.config, {"output_vip_scores": kwargs.get("output_vip_scores")})
-        return super().forward(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            start_positions=start_positions,
-            end_positions=end_positions,
-            vip_mask=vip_mask,
-            **kwargs,
-        )
+    ) -> MaskedLMOutput:
+        """Predict tokens; the other inputs are those of `VccBertModel.forward`."""
+        reject_unsupported(self.config, kwargs)
+        inputs = input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, vip_mask
+        encode = partial(self.base_model, *inputs, return_dict=True, **kwargs)
+        head, sparse = getattr(self, self.predictions), self.config.sparse_prediction
+        return masked_lm_output(encode, head, labels, sparse=sparse)
 
 
-class VccBertForMaskedLM(_LabelHead, _MaskedLMHead, BertForMaskedLM):
+class VccBertForMaskedLM(_MaskedLM, BertForMaskedLM):
     """Like `transformers.BertForMaskedLM`, with a `vip_mask` of the masked tokens."""
 
     config_class = VccBertConfig
     predictions = "cls"
 
 
-class VccBertForSequenceClassification(_LabelHead, BertForSequenceClassification):
+class VccBertForSequenceClassification(_PatchedModel, BertForSequenceClassification):
     """Like `transformers.BertForSequenceClassification`, with a `vip_mask`."""
 
     config_class = VccBertConfig
+    forward = _with_vip_mask(BertForSequenceClassification)
 
 
-class VccBertForMultipleChoice(_LabelHead, BertForMultipleChoice):
+class VccBertForMultipleChoice(_PatchedModel, BertForMultipleChoice):
     """Like `transformers.BertForMultipleChoice`, with a `vip_mask` of question and choice."""
 
     config_class = VccBertConfig
+    forward = _with_vip_mask(BertForMultipleChoice)
 
 
-class VccBertForQuestionAnswering(_SpanHead, BertForQuestionAnswering):
+class VccBertForQuestionAnswering(_PatchedModel, BertForQuestionAnswering):
     """Like `transformers.BertForQuestionAnswering`, with a `vip_mask` of the question."""
 
     config_class = VccBertConfig
+    forward = _with_vip_mask(BertForQuestionAnswering)
 
 
-class VccRobertaForMaskedLM(_LabelHead, _MaskedLMHead, RobertaForMaskedLM):
+class VccRobertaForMaskedLM(_MaskedLM, RobertaForMaskedLM):
     """Like `transformers.RobertaForMaskedLM`, with a `vip_mask` of the masked tokens."""
 
     config_class = VccRobertaConfig
     predictions = "lm_head"
 
 
-class VccRobertaForSequenceClassification(_LabelHead, RobertaForSequenceClassification):
+class VccRobertaForSequenceClassification(_PatchedModel, RobertaForSequenceClassification):
     """Like `transformers.RobertaForSequenceClassification`, with a `vip_mask`."""
 
     config_class = VccRobertaConfig
+    forward = _with_vip_mask(RobertaForSequenceClassification)
 
 
-class VccRobertaForMultipleChoice(_LabelHead, RobertaForMultipleChoice):
+class VccRobertaForMultipleChoice(_PatchedModel, RobertaForMultipleChoice):
     """Like `transformers.RobertaForMultipleChoice`, with a `vip_mask` of question and choice."""
 
     config_class = VccRobertaConfig
+    forward = _with_vip_mask(RobertaForMultipleChoice)
 
 
-class VccRobertaForQuestionAnswering(_SpanHead, RobertaForQuestionAnswering):
+class VccRobertaForQuestionAnswering(_PatchedModel, RobertaForQuestionAnswering):
     """Like `transformers.RobertaForQuestionAnswering`, with a `vip_mask` of the question."""
 
     config_class = VccRobertaConfig
+    forward = _with_vip_mask(RobertaForQuestionAnswering)

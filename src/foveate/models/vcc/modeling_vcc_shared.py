@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from foveate.models.accelerate.cuda_graphs import CapturableEncoder
-from foveate.models.padding import PackedSequences, mask_to_bias
+from foveate.models.masks import mask_to_bias
+from foveate.models.packing import PackedSequences
+from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.ops.compiling import refuse_export
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
@@ -79,29 +80,23 @@ class VccLayer(Protocol):
 
 
 def reject_unsupported(config: Any, kwargs: Mapping[str, Any]) -> None:
-    """Reject unsupported keyword arguments.
-
-    Arguments that are None or False are ignored: the heads of transformers pass such arguments on.
+    """Reject requests for outputs that a model does not have.
 
     Raises:
-        TypeError: There is an unsupported argument.
-        ValueError: It is `output_attentions`, which the configuration may also request, or
-            `output_vip_scores` for a model that is not an encoder.
+        ValueError: `output_attentions` are requested, which the configuration may also do, or
+            `output_vip_scores` of a model that is not an encoder.
     """
-    requested = {name: value for name, value in kwargs.items() if value is not None}
-    if requested.pop("output_attentions", config.output_attentions):
+    requested = kwargs.get("output_attentions")
+    if config.output_attentions if requested is None else requested:
         raise ValueError(
             "attention weights are never materialized: leave output_attentions out; an encoder's "
             "output_vip_scores say what it looked at"
         )
-    if requested.pop("output_vip_scores", False):
+    if kwargs.get("output_vip_scores"):
         raise ValueError(
             "output_vip_scores is an argument of encoders only: call the encoder of this model, "
             "its `encoder`, `bert` or `roberta`"
         )
-    unknown = [name for name, value in requested.items() if value is not False]
-    if unknown:
-        raise TypeError(f"unsupported keyword arguments: {', '.join(unknown)}")
 
 
 @dataclass

@@ -10,11 +10,11 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
 from transformers.utils.generic import can_return_tuple
 
-from foveate.models.accelerate import speed_up
-from foveate.models.accelerate.patching import apply_patches
-from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
-from foveate.models.padding import PackedSequences
-from foveate.models.projections import project, project_heads
+from foveate.models.packing import PackedSequences
+from foveate.models.projections import project_heads
+from foveate.models.speed_ups import speed_up
+from foveate.models.speed_ups.patching import apply_patches
+from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.utils import bias_table
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
@@ -51,7 +51,7 @@ class VccT5Attention(T5Attention):
             key_bias=inputs.key_bias,
             max_distance=self.relative_attention_max_distance,
         )
-        (output,) = project(attended.flatten(1), self.o)
+        output: Tensor = self.o(attended.flatten(1))
         return output
 
     def vip_scores(
@@ -243,7 +243,6 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
             kwargs: `output_hidden_states`, `output_vip_scores`, `return_dict`.
 
         Raises:
-            TypeError: There is an unsupported keyword argument.
             ValueError: There are neither or both of ids and embeddings, a mask has another shape, a
                 sequence has no VIP token, or attention weights are requested.
         """
@@ -295,14 +294,11 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         encoder_outputs: Any = None,
-        past_key_values: Any = None,
+        *,
         inputs_embeds: Tensor | None = None,
-        decoder_inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        use_cache: bool | None = None,
         vip_mask: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
         **kwargs: Any,
     ) -> Any:
         """Predict the next token after every token of the target.
@@ -313,21 +309,16 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
             decoder_input_ids: `(batch, targets)` int64; by default the labels, shifted.
             decoder_attention_mask: `(batch, targets)`, 0 at padding.
             encoder_outputs: The encoder's output, in place of its inputs.
-            past_key_values: The decoder's cache.
             inputs_embeds: See `VccT5EncoderModel.forward`.
-            decoder_inputs_embeds: `(batch, targets, d_model)`, in place of ids.
             labels: `(batch, targets)` int64, -100 where there is no loss.
-            use_cache: Whether to return a cache.
             vip_mask: See `VccT5EncoderModel.forward`.
             output_hidden_states: Whether to return the input of every layer too.
-            return_dict: False for a tuple.
-            kwargs: Arguments that `generate` passes on, which must be None or False.
+            kwargs: Other arguments of `transformers.T5ForConditionalGeneration.forward`.
 
         Returns:
             See `transformers.T5ForConditionalGeneration.forward`.
 
         Raises:
-            TypeError: There is an unsupported keyword argument.
             ValueError: See `VccT5EncoderModel.forward`.
         """
         reject_unsupported(self.config, kwargs)
@@ -345,12 +336,9 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
             decoder_input_ids=decoder_input_ids,
             decoder_attention_mask=decoder_attention_mask,
             encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
-            decoder_inputs_embeds=decoder_inputs_embeds,
             labels=labels,
-            use_cache=use_cache,
             output_hidden_states=output_hidden_states,
-            return_dict=return_dict,
+            **kwargs,
         )
 
     def generate(self, *args: Any, labels: Tensor | None = None, **kwargs: Any) -> Any:

@@ -40,10 +40,7 @@ def empty_outputs(q: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def empty_gradients(x: Tensor, count: int) -> Tensor:
-    """Allocate the gradients of queries, keys and values, or of some of them, side by side.
-
-    The layers that projected to them then have their gradients from one product instead of one
-    for each; see `joint_linear`.
+    """Allocate the gradients of queries, keys and values, or of some of them, in one tensor.
 
     Args:
         x: What they are gradients of, `(n, heads, head_dim)` each.

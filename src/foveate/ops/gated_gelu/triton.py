@@ -51,7 +51,7 @@ def _gated_gelu(a: Tensor, b: Tensor) -> Tensor:
     fake=lambda grad, a, b: _empty_pair(a),
 )
 def _gated_gelu_backward(grad: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Return the gradients of a and b, `(..., 2, channels)`, side by side for `joint_linear`."""
+    """Return the gradients of a and b, `(..., 2, channels)`."""
     gradients = _empty_pair(a)
     _launch(_backward, (grad, a, b), gradients.unbind(-2))
     return gradients

@@ -11,7 +11,7 @@ from . import eager as _eager
 from . import reference as _reference
 from .tree import Tree
 
-__all__ = ["EDGES", "Tree", "tree_attention"]
+__all__ = ["EDGES", "Tree", "tree_attention", "tree_attention_qkv"]
 
 EDGES = ("parent", "siblings", "children")
 
@@ -33,7 +33,6 @@ def tree_attention(
 
     Args:
         q: Queries `(tokens, heads, head_dim)`, any floating dtype, in the node order of `tree`.
-            Slices of one fused projection are read in place.
         k: Keys, same shape.
         v: Values, same shape.
         tree: The forest, on the same device.
@@ -58,6 +57,50 @@ def tree_attention(
         >>> tree_attention(q, k, v, tree).shape
         torch.Size([6, 2, 8])
     """
+    return _attend((q, k, v), tree, edges, scale, backend)
+
+
+def tree_attention_qkv(
+    qkv: Tensor,
+    tree: Tree,
+    *,
+    edges: Collection[str] = EDGES,
+    scale: float | None = None,
+    backend: str | None = None,
+) -> Tensor:
+    """Attend like `tree_attention`, with queries, keys and values in one tensor.
+
+    Their gradients are one tensor, too, so a layer that projects to all three has its own from one
+    product, without a copy.
+
+    Args:
+        qkv: Queries, keys and values `(tokens, 3, heads, head_dim)`.
+        tree: See `tree_attention`.
+        edges: See `tree_attention`.
+        scale: See `tree_attention`.
+        backend: See `tree_attention`.
+
+    Returns:
+        `(tokens, heads, head_dim)`.
+
+    Raises:
+        ValueError: If `qkv` has another shape, or see `tree_attention`.
+    """
+    if qkv.dim() != 4 or qkv.shape[1] != 3:
+        raise ValueError(f"qkv must be (tokens, 3, heads, head_dim), got {tuple(qkv.shape)}")
+    return _attend((qkv,), tree, edges, scale, backend)
+
+
+def _attend(
+    inputs: tuple[Tensor, ...],
+    tree: Tree,
+    edges: Collection[str],
+    scale: float | None,
+    backend: str | None,
+) -> Tensor:
+    """Check arguments and choose the backend; the inputs are queries, keys and values, or one."""
+    inputs = tuple(autocast(x) for x in inputs)
+    q, k, v = inputs if len(inputs) == 3 else inputs[0].unbind(1)
     if q.dim() != 3 or not q.shape == k.shape == v.shape:
         raise ValueError(
             "q, k and v must share one shape (tokens, heads, head_dim), "
@@ -69,7 +112,6 @@ def tree_attention(
         )
     if q.shape[0] != len(tree):
         raise ValueError(f"q has {q.shape[0]} tokens but the tree has {len(tree)} nodes")
-    q, k, v = autocast(q), autocast(k), autocast(v)
     if not q.dtype == k.dtype == v.dtype or not q.is_floating_point():
         raise ValueError(
             f"q, k and v must share one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
@@ -94,7 +136,7 @@ def tree_attention(
         from . import triton as _triton
 
         parent, siblings, children = (edge in edges for edge in EDGES)
-        return _triton.tree_attention(q, k, v, tree.tiles, (parent, siblings, children), scale)
+        return _triton.tree_attention(inputs, tree.tiles, (parent, siblings, children), scale)
 
     q, k, v = tree.to_level_order(q), tree.to_level_order(k), tree.to_level_order(v)
     if backend == "eager":

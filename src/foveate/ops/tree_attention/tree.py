@@ -1,19 +1,19 @@
 """The forest that tree attention runs on, in level order."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from foveate.ops.backends import has_triton
 
 from .families import GroupedFamilies, group_families
 
 if TYPE_CHECKING:
-    from .triton.bucket import PaddedForest
     from .triton.forest import LevelOrderedForest
     from .triton.partition import ForestTiles
 
@@ -31,15 +31,27 @@ class Tree:
         level: Depth of each node, 0 at a root.
         first_child: Index of each node's first child (meaningless for a leaf).
         num_children: Number of children of each node.
+        level_sizes: Number of nodes on each level, from the roots down; empty in a `padded` forest.
+        largest_family: Largest number of children of any node, or an upper bound of it.
         order: The caller's index of each node, or None if the caller's nodes already are in level
             order.
+        level_order_tiles: How the GPU kernels divide the forest, in level order; None if the forest
+            is not on a GPU.
     """
 
     parent: Tensor
     level: Tensor
     first_child: Tensor
     num_children: Tensor
+    level_sizes: list[int]
+    largest_family: int
     order: Tensor | None = None
+    level_order_tiles: "ForestTiles | None" = None
+
+    def __post_init__(self) -> None:
+        """Renumber the tiles outside of any torch.compile or graph capture."""
+        if self.order is not None and self.level_order_tiles is not None:
+            _ = self.tiles, self.in_level_order
 
     @classmethod
     def from_parents(cls, parents: Tensor | Sequence[int]) -> Self:
@@ -61,8 +73,7 @@ class Tree:
             )
         parents = parents.long()
         if forest := _build_on_gpu(parents[None], None):
-            order = forest.positions if forest.reordered else None
-            return cls._from_forest(forest, order)._prepare()
+            return cls._from_forest(forest, forest.positions if forest.reordered else None)
         nodes = torch.arange(len(parents), device=parents.device)
         _check_range(parents)
         level = _compute_depths(parents)
@@ -83,7 +94,16 @@ class Tree:
 
         first_child = torch.searchsorted(parent, nodes)
         num_children = torch.searchsorted(parent, nodes, right=True) - first_child
-        return cls(parent, level, first_child, num_children, order)._prepare()
+        return cls(
+            parent,
+            level,
+            first_child,
+            num_children,
+            level_sizes=torch.bincount(level).tolist(),
+            largest_family=int(num_children.max()) if len(parents) else 0,
+            order=order,
+            level_order_tiles=_tile_on_gpu(parent, first_child, num_children),
+        )
 
     @classmethod
     def from_padded(
@@ -116,8 +136,7 @@ class Tree:
             )
         parent_ids = parent_ids.long()
         if forest := _build_on_gpu(parent_ids, attention_mask):
-            tree = cls._from_forest(forest, None)._prepare()
-            return tree, forest.positions, forest.first_nodes
+            return cls._from_forest(forest, None), forest.positions, forest.first_nodes
         length = parent_ids.shape[1]
         real = torch.ones_like(parent_ids) if attention_mask is None else attention_mask
         real = real.bool()
@@ -145,30 +164,17 @@ class Tree:
 
     @classmethod
     def _from_forest(cls, forest: "LevelOrderedForest", order: Tensor | None) -> Self:
-        """Build the tree from the GPU's forest, filling the cached properties."""
-        tree = cls(forest.parent, forest.level, forest.first_child, forest.num_children, order)
-        vars(tree).update(
-            _level_order_tiles=forest.tiles,
-            level_sizes=forest.level_sizes,
-            largest_family=forest.largest_family,
+        """Build the tree from the GPU's forest."""
+        return cls(
+            forest.parent,
+            forest.level,
+            forest.first_child,
+            forest.num_children,
+            forest.level_sizes,
+            forest.largest_family,
+            order,
+            forest.tiles,
         )
-        return tree
-
-    @cached_property
-    def bucket(self) -> "PaddedForest":
-        """The forest padded to one of a few sizes, for a CUDA graph; for level order only."""
-        from .triton.bucket import pad_forest
-
-        assert self.order is None
-        nodes = self.parent, self.level, self.first_child, self.num_children
-        return pad_forest(*nodes, self._level_order_tiles, self.largest_family)
-
-    @classmethod
-    def from_bucket(cls, forest: "PaddedForest") -> Self:
-        """Make a tree of a padded forest, whose padding are roots without children."""
-        tree = cls(*forest.nodes)
-        vars(tree).update(_level_order_tiles=forest.tiles, largest_family=forest.largest_family)
-        return tree
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -177,42 +183,34 @@ class Tree:
     @cached_property
     def in_level_order(self) -> "Tree":
         """The same forest for inputs that the caller has brought into level order."""
-        if self.order is None:
-            return self
-        tree = replace(self, order=None)
-        for name in ("_level_order_tiles", "level_sizes", "largest_family"):
-            if name in vars(self):
-                vars(tree)[name] = vars(self)[name]
-        return tree._prepare()
+        return self if self.order is None else replace(self, order=None)
+
+    @cached_property
+    def padded(self) -> "Tree":
+        """The forest with roots without children at its end, for a CUDA graph; on a GPU only.
+
+        There are only a few sizes and numbers of tiles, so that forests of similar size share a
+        graph. The forest must be in level order.
+        """
+        from .triton.bucket import pad_forest
+
+        assert self.order is None
+        nodes = self.parent, self.level, self.first_child, self.num_children
+        padded, tiles, largest_family = pad_forest(*nodes, self.tiles, self.largest_family)
+        parent, level, first_child, num_children = padded
+        return Tree(
+            parent, level, first_child, num_children, [], largest_family, level_order_tiles=tiles
+        )
 
     @cached_property
     def tiles(self) -> "ForestTiles":
-        """The forest partitioned into tiles for the GPU kernels, in the caller's node order."""
-        tiles = self._level_order_tiles
-        return tiles if self.order is None else tiles.renumber(self.order)
-
-    @cached_property
-    def _level_order_tiles(self) -> "ForestTiles":
+        """How the GPU kernels divide the forest, in the caller's node order."""
         from .triton.partition import partition
 
-        return partition(self.parent, self.first_child, self.num_children)
-
-    def _prepare(self) -> Self:
-        """Compute what the kernels need outside of any torch.compile or graph capture."""
-        if self.parent.is_cuda and has_triton and len(self):
-            _ = self.tiles, self.in_level_order
-        return self
-
-    @cached_property
-    def level_sizes(self) -> list[int]:
-        """The number of nodes on each level, from the roots down."""
-        sizes: list[int] = torch.bincount(self.level).tolist()
-        return sizes
-
-    @cached_property
-    def largest_family(self) -> int:
-        """The largest number of children of any node."""
-        return int(self.num_children.max()) if len(self) else 0
+        tiles = self.level_order_tiles
+        if tiles is None:  # in Triton's interpreter
+            tiles = partition(self.parent, self.first_child, self.num_children)
+        return tiles if self.order is None else tiles.renumber(self.order)
 
     def group_families(self, edges: Collection[str]) -> GroupedFamilies:
         """Group the families for attention along `edges`; the result is cached."""
@@ -246,21 +244,32 @@ class Tree:
             return None
         return torch.argsort(self.order)
 
-    def to(self, device: torch.device | str) -> Self:
-        """Return the forest with its tensors on `device`."""
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
+        """Return the forest with its tensors on `device`; on a GPU, this synchronizes once."""
         if self.parent.device == torch.device(device):
             return self
-        order = None if self.order is None else self.order.to(device)
-        tree = type(self)(
-            self.parent.to(device),
-            self.level.to(device),
-            self.first_child.to(device),
-            self.num_children.to(device),
-            order,
+        moved = self._with_tensors(lambda x: x.to(device, non_blocking=non_blocking))
+        tiles = _tile_on_gpu(moved.parent, moved.first_child, moved.num_children)
+        return moved if tiles is None else replace(moved, level_order_tiles=tiles)
+
+    def pin_memory(self) -> Self:
+        """Return the forest in pinned memory, from which a `DataLoader` has it copied."""
+        return self._with_tensors(Tensor.pin_memory)
+
+    def _with_tensors(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """Return the forest with changed tensors of nodes, and without tiles."""
+        return replace(
+            self,
+            parent=change(self.parent),
+            level=change(self.level),
+            first_child=change(self.first_child),
+            num_children=change(self.num_children),
+            order=None if self.order is None else change(self.order),
+            level_order_tiles=None,
         )
-        # Computed where the forest is, so that nothing waits for the new device later.
-        vars(tree).update(level_sizes=self.level_sizes, largest_family=self.largest_family)
-        return tree._prepare()
+
+
+pytree.register_dataclass(Tree)
 
 
 def _build_on_gpu(parents: Tensor, mask: Tensor | None) -> "LevelOrderedForest | None":
@@ -270,6 +279,15 @@ def _build_on_gpu(parents: Tensor, mask: Tensor | None) -> "LevelOrderedForest |
     from .triton.forest import build_forest
 
     return build_forest(parents, mask)
+
+
+def _tile_on_gpu(parent: Tensor, first_child: Tensor, num_children: Tensor) -> "ForestTiles | None":
+    """Divide a forest on a GPU for the kernels, or return None where there are none."""
+    if not (parent.is_cuda and has_triton and len(parent)):
+        return None
+    from .triton.partition import partition
+
+    return partition(parent, first_child, num_children)
 
 
 def _check_range(parents: Tensor) -> None:

@@ -1,18 +1,16 @@
 """Sliding window attention, with global keys and values that all queries of a sequence see."""
 
 from collections.abc import Sequence
-from itertools import groupby
 
-from torch import Tensor, cat
+from torch import Tensor
 
 from foveate.ops._packed.validation import as_lengths, check_bias, check_lengths, check_scale
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
 from . import reference as _reference
-from .dilation import dilated_attention
 from .global_attention import GlobalKeysValues, check_global_keys_values, global_attention
-from .validation import check_dilation, check_masked_keys, check_self_attention, check_window
+from .validation import check_masked_keys, check_self_attention, check_window
 
 __all__ = ["GlobalKeysValues", "global_attention", "window_attention"]
 
@@ -26,7 +24,6 @@ def window_attention(
     global_keys_values: GlobalKeysValues | None = None,
     bias: Tensor | None = None,
     masked_keys: Tensor | None = None,
-    dilation: int | Sequence[int] = 1,
     lengths: Sequence[int] | None = None,
     max_distance: int = 128,
     scale: float | None = None,
@@ -34,8 +31,8 @@ def window_attention(
 ) -> Tensor:
     """Attend to the tokens around each query and to the global keys, in one softmax.
 
-    With window (l, r) and dilation d, query i of a sequence sees its tokens i - l·d, …, i - d, i,
-    i + d, …, i + r·d that exist and are not masked; the score of token j is
+    With window (l, r), query i of a sequence sees its tokens i - l to i + r that exist and are not
+    masked; the score of token j is
 
         scale · q_i·k_j + bias[bucket(j - i)].
 
@@ -58,7 +55,6 @@ def window_attention(
         bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
         masked_keys: `(tokens,)` bool, True for tokens that no window shows; as queries they attend
             like others.
-        dilation: Distance between neighbours in a window, one for all heads or one per head.
         lengths: The number of tokens in each sequence, host integers; one sequence if None.
         max_distance: Distance near which the last bucket of the biases begins.
         scale: Factor on the products; 1/√head_dim if None.
@@ -72,8 +68,8 @@ def window_attention(
 
     Raises:
         ValueError: If shapes, dtypes, devices or lengths do not match, if the window is below 0, if
-            the dilation is below 1 or combined with a bias, if there are too few buckets, if the
-            backend is unknown, or if it cannot run on these tensors.
+            there are too few buckets, if the backend is unknown, or if it cannot run on these
+            tensors.
 
     Example:
         >>> import torch
@@ -97,10 +93,7 @@ def window_attention(
     lengths = check_lengths("lengths", lengths, q)
     check_window(window)
     check_scale(scale)
-    dilations = check_dilation(dilation, q.shape[1])
     check_bias(bias, q)
-    if bias is not None and max(dilations, default=1) > 1:
-        raise ValueError("bias and dilation cannot be combined: leave one of them out")
     check_masked_keys("masked_keys", masked_keys, q)
     if global_keys_values is None:
         kv = GlobalKeysValues(k.detach()[:0], v.detach()[:0], (0,) * len(lengths))
@@ -120,39 +113,9 @@ def window_attention(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     window = min(window[0], max(lengths)), min(window[1], max(lengths))
     if backend == "reference":
-        return _reference.window_attention(
-            q, k, v, kv, bias, masked_keys, window, dilations, lengths, max_distance, scale
-        )
-    if backend == "triton":
+        attend = _reference.window_attention
+    elif backend == "triton":
         from .triton import window_attention as attend
     else:
         attend = _eager.window_attention
-
-    def attend_undilated(
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        kv: GlobalKeysValues,
-        masked_keys: Tensor | None,
-        lengths: Sequence[int],
-    ) -> Tensor:
-        return attend(q, k, v, kv, bias, masked_keys, window, lengths, max_distance, scale)
-
-    if max(dilations) == 1:
-        return attend_undilated(q, k, v, kv, masked_keys, lengths)
-    outs, head = [], 0
-    for step, group in groupby(dilations):
-        heads = slice(head, head := head + len(list(group)))
-        outs.append(
-            dilated_attention(
-                attend_undilated,
-                q[:, heads],
-                k[:, heads],
-                v[:, heads],
-                kv.select_heads(heads),
-                masked_keys,
-                step,
-                lengths,
-            )
-        )
-    return cat(outs, 1)
+    return attend(q, k, v, kv, bias, masked_keys, window, lengths, max_distance, scale)

@@ -43,11 +43,6 @@ class GlobalKeysValues(NamedTuple):
     positions: Tensor | None = None
     masked: Tensor | None = None
 
-    def select_heads(self, heads: slice) -> "GlobalKeysValues":
-        """Select some of the heads."""
-        bias = None if self.bias is None else self.bias[:, heads]
-        return self._replace(k=self.k[:, heads], v=self.v[:, heads], bias=bias)
-
 
 def check_global_keys_values(kv: GlobalKeysValues, q: Tensor, num_sequences: int) -> None:
     """Raise ValueError unless the global keys and values match the queries."""

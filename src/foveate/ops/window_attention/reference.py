@@ -18,7 +18,6 @@ def window_attention(
     bias: Tensor | None,
     masked_keys: Tensor | None,
     window: tuple[int, int],
-    dilations: Sequence[int],
     lengths: Sequence[int],
     max_distance: int,
     scale: float,
@@ -27,9 +26,7 @@ def window_attention(
     token = torch.arange(len(q), device=q.device)
     distance = token[None, :] - token[:, None]
     (left, right), sequence = window, sequence_ids(lengths, q.device)
-    step = torch.tensor(dilations, device=q.device)[:, None, None]
-    mask = (distance % step == 0) & (distance >= -left * step) & (distance <= right * step)
-    mask = mask & (sequence[:, None] == sequence)
+    mask = (distance >= -left) & (distance <= right) & (sequence[:, None] == sequence)
     if masked_keys is not None:
         mask = mask & ~masked_keys
     scores = torch.einsum("ihd,jhd->hij", q, k) * scale
@@ -51,5 +48,5 @@ def window_attention(
         )
 
     scores = torch.cat([scores, global_scores], -1)
-    mask = torch.cat([mask, global_mask.expand(len(step), -1, -1)], -1)
+    mask = torch.cat([mask, global_mask], -1)
     return torch.einsum("hij,jhd->ihd", masked_softmax(scores, mask), torch.cat([v, kv.v]))

@@ -1,7 +1,5 @@
 """Checks of the arguments of window attention."""
 
-from collections.abc import Iterable, Sequence
-
 import torch
 from torch import Tensor
 
@@ -29,23 +27,6 @@ def check_window(window: tuple[int, int]) -> None:
         raise ValueError(
             f"window must be (left, right), two integers of which neither is below 0, got {window}"
         )
-
-
-def check_dilation(dilation: int | Sequence[int], heads: int) -> tuple[int, ...]:
-    """Return the dilation of each head.
-
-    Raises:
-        ValueError: If a dilation is below 1, or if there is not one for each head.
-    """
-    if isinstance(dilation, Iterable):
-        given = dilations = tuple(dilation)
-    else:
-        given, dilations = (dilation,), (dilation,) * heads
-    if len(dilations) != heads or not are_integers(given) or (given and min(given) < 1):
-        raise ValueError(
-            f"dilation must be a positive integer, or one for each of {heads} heads, got {dilation}"
-        )
-    return dilations
 
 
 def check_masked_keys(name: str, masked_keys: Tensor | None, tokens: Tensor) -> None:

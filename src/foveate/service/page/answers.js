@@ -1,23 +1,22 @@
-// The panel of answers: a summary, search, questions and keywords of the open document.
+// The answers: a summary, search, questions, keywords and notes. In the first view, search and
+// questions are about the library.
 
 import * as api from "./api.js";
-import { citation, spanOf } from "./citation.js";
+import { citation } from "./citation.js";
 import { announce, byId, count, debounce, element } from "./dom.js";
-import { Latest, copy, resultItem } from "./results.js";
+import { wordsOf } from "./highlights.js";
+import { NotesPanel } from "./notes.js";
+import { QueryPanel, findWords } from "./query-panel.js";
+import { Latest, copy, nothing, resultItem } from "./results.js";
 
 const TYPING = 250; // milliseconds without a key after which a request is sent
-const MIN_QUERY = 2; // characters
 const TOP_HITS = 12;
 const TOP_PASSAGES = 5;
-const MAX_EXACT = 200; // sentences with the exact words that are listed
 const TOP_KEYWORDS = 30;
 const TOP_PLACES = 30; // of a keyword
 const MAX_SUMMARY = 40; // sentences
 const DEFAULT_SUMMARY = 5;
 const AUTOMATIC_WORDS = 60_000; // documents up to this length are summarized when they are opened
-
-/** What a panel marks in the document. */
-const nothing = () => ({ kinds: new Map(), scores: null });
 
 class SummaryPanel {
   constructor(answers) {
@@ -51,9 +50,16 @@ class SummaryPanel {
     byId("summary-list").replaceChildren();
     byId("summary-text").replaceChildren();
     byId("summary-copy").hidden = true;
-    const isShort = reading.info.num_words <= AUTOMATIC_WORDS;
-    byId("summary-run").hidden = isShort;
-    if (isShort) this.run();
+    this.isFresh = reading.info.num_words > AUTOMATIC_WORDS;
+    byId("summary-run").hidden = !this.isFresh;
+    if (this.answers.active === this) this.activate();
+  }
+
+  /** Summarize the document when the panel is shown for the first time. */
+  activate() {
+    if (this.isFresh) return;
+    this.isFresh = true;
+    this.run();
   }
 
   #showLength() {
@@ -81,119 +87,13 @@ class SummaryPanel {
           : citation(text, reading.title, {});
         byId("summary-copy").hidden = false;
         this.marked = nothing();
+        this.marked.words = wordsOf(query);
         for (const { sentence_idx: at } of sentences) this.marked.kinds.set(at, "summary");
         this.answers.update(this);
         announce(`Summary of ${count(sentences.length, "sentence")}.`);
       },
     );
   }
-}
-
-/** Search and questions: a query whose results come while one types. */
-class QueryPanel {
-  /**
-   * @param {Function} request Takes a query, the document and an AbortSignal, and gives hits.
-   * @param {string} what Names a hit.
-   * @param {Function} isAboutAll Tells whether the query is about all documents of the library.
-   */
-  constructor(answers, name, request, what, isAboutAll) {
-    this.answers = answers;
-    this.name = name;
-    this.request = request;
-    this.what = what;
-    this.isAboutAll = isAboutAll;
-    this.marked = nothing();
-    this.latest = new Latest(byId(name));
-    this.query = byId(`${name}-query`);
-    this.list = byId(`${name}-list`);
-    this.note = byId(`${name}-note`);
-    this.emptyNote = this.note.textContent;
-    const later = debounce(() => this.run(), TYPING);
-    byId(`${name}-form`).addEventListener("input", later);
-    byId(`${name}-form`).addEventListener("submit", (event) => {
-      event.preventDefault();
-      later.cancel();
-      this.run();
-    });
-  }
-
-  open(reading) {
-    this.reading = reading;
-    this.marked = nothing();
-    if (!this.isAboutAll()) this.query.value = "";
-    this.run(); // a result in another document may have led here
-  }
-
-  #clear(note) {
-    this.latest.cancel();
-    this.list.replaceChildren();
-    this.note.textContent = note;
-    this.marked = nothing();
-    this.answers.update(this);
-  }
-
-  run() {
-    const query = this.query.value.trim();
-    if (query.length < MIN_QUERY) {
-      this.#clear(this.emptyNote);
-      return undefined;
-    }
-    return this.latest.run(
-      (signal) => this.request(query, this.reading, signal),
-      (answer) => this.#show(answer),
-    );
-  }
-
-  /** Choose the words that a hit shows: of a section, its title and best sentence. */
-  #words({ span, best }) {
-    if (span.text.includes(best.text)) return { best: best.text };
-    return { heading: span.text, text: best.text };
-  }
-
-  #show({ hits, section_scores: scores, total = hits.length, isInOrder = false }) {
-    const { reading } = this;
-    const items = hits.map((hit) =>
-      resultItem(
-        {
-          span: hit.span,
-          title: hit.title || hit.name,
-          ...this.#words(hit),
-          before: hit.before,
-          after: hit.after,
-          score: hit.score,
-          source: hit.document === reading.id ? null : hit.title || hit.name,
-        },
-        () => this.answers.onGo(hit.sentence_idx, hit.document),
-      ),
-    );
-    this.list.replaceChildren(...items);
-    const found = total ? count(total, this.what) : `No ${this.what} found`;
-    const order = isInOrder ? "in the document’s order" : "best first";
-    const shown = total > hits.length ? `; the first ${hits.length} are listed` : "";
-    this.note.textContent = hits.length > 1 ? `${found}, ${order}${shown}.` : `${found}.`;
-    announce(`${found}.`);
-    this.marked = nothing();
-    const here = hits.filter((hit) => hit.document === reading.id);
-    for (const { first_sentence: first, num_sentences: size, sentence_idx: at } of here) {
-      for (let i = 0; i < (size ?? 0); i++) this.marked.kinds.set(first + i, "passage");
-      this.marked.kinds.set(at, size ? "best" : "passage");
-    }
-    if (here.length && !isInOrder) this.marked.kinds.set(here[0].sentence_idx, "best");
-    this.marked.scores = scores ?? null;
-    this.answers.update(this);
-  }
-}
-
-/** Find the sentences that have the words of a query as they are written. */
-async function findWords(query, reading) {
-  const found = await reading.find(query);
-  const hits = found.slice(0, MAX_EXACT).map(({ at, words }) => {
-    const sentence = reading.sentence(at);
-    const span = { ...spanOf(reading, sentence), ...sentence };
-    const place = { document: reading.id, title: reading.title, sentence_idx: at };
-    return { ...place, span, best: { text: words } };
-  });
-  return { hits, total: found.length, isInOrder: true };
 }
 
 class KeywordsPanel {
@@ -218,7 +118,7 @@ class KeywordsPanel {
 
   /** Find the keywords when the panel is shown for the first time. */
   activate() {
-    if (this.isFresh || !this.reading) return;
+    if (this.isFresh) return;
     this.isFresh = true;
     const request = { document: this.reading.id, top_k: TOP_KEYWORDS, places: TOP_PLACES };
     this.latest.run(
@@ -275,31 +175,34 @@ class KeywordsPanel {
 export class Answers {
   /**
    * @param {Function} onGo Called with a sentence and, if it may be another one, its document.
-   * @param {Function} onMarks Called with the marks and section scores to show.
+   * @param {Function} onMarks Called with what the panel that is shown marks.
+   * @param {Function} onNotes Called with the set of sentences that have a note.
    */
-  constructor(onGo, onMarks) {
+  constructor(onGo, onMarks, onNotes) {
     this.onGo = onGo;
     this.onMarks = onMarks;
     const search = (query, reading, signal) => {
       const by = byId("search-by").value;
-      byId("search-scope").disabled = by === "words";
       if (by === "words") return findWords(query, reading);
-      const request = { query, by, top_k: TOP_HITS };
-      if (byId("search-scope").value === "document") request.document = reading.id;
-      return api.search(request, signal);
+      return api.search({ query, by, top_k: TOP_HITS, document: reading?.id }, signal);
     };
     const ask = async (query, reading, signal) => {
-      const request = { query, document: reading.id, top_k: TOP_PASSAGES, context: 0 };
+      const request = { query, document: reading?.id, top_k: TOP_PASSAGES, context: 0 };
       const { passages, section_scores } = await api.ask(request, signal);
       return { hits: passages, section_scores };
     };
-    const isAboutAll = () => byId("search-scope").value === "library";
     this.panels = {
       summary: new SummaryPanel(this),
-      search: new QueryPanel(this, "search", search, "result", isAboutAll),
-      ask: new QueryPanel(this, "ask", ask, "passage", () => false),
+      search: new QueryPanel(this, "search", search, "result"),
+      ask: new QueryPanel(this, "ask", ask, "passage"),
       keywords: new KeywordsPanel(this),
+      notes: new NotesPanel(this, onNotes),
     };
+    byId("search-by").addEventListener("change", (event) => {
+      const scope = byId("search-scope");
+      scope.disabled = event.target.value === "words"; // which are only found in the document
+      if (scope.disabled) scope.value = "document";
+    });
     this.tabs = [...document.querySelectorAll("#answers [role=tab]")];
     for (const tab of this.tabs) {
       tab.addEventListener("click", () => this.activate(tab));
@@ -308,13 +211,25 @@ export class Answers {
     this.active = this.panels.summary;
   }
 
-  /** Show the answers about another document. */
+  /** Show the answers about another document or, if it is null, about the library. */
   open(reading) {
-    for (const panel of Object.values(this.panels)) panel.open(reading);
+    const { search, ask, ...others } = this.panels;
+    const wasHome = byId("summary-tab").hidden;
+    for (const name of Object.keys(others)) byId(`${name}-tab`).hidden = !reading;
+    const words = byId("search-by").querySelector("[value=words]");
+    words.disabled = !reading;
+    if (!reading && words.selected) byId("search-by").value = "sentence";
+    for (const panel of [search, ask]) panel.open(reading);
+    if (reading) {
+      for (const panel of Object.values(others)) panel.open(reading);
+      if (wasHome && !this.active.found) this.activate(byId("summary-tab"));
+    } else if (this.active !== ask) {
+      this.activate(byId("search-tab"));
+    }
     this.update(this.active);
   }
 
-  /** Show the tab of a name, with the focus in its first field. */
+  /** Show a panel with the focus in its first field. */
   focus(name) {
     this.activate(byId(`${name}-tab`));
     byId(`${name}-query`).select();
@@ -334,18 +249,16 @@ export class Answers {
 
   /** Pass on what a panel marks if it is the one that is shown. */
   update(panel) {
-    if (panel === this.active) this.onMarks(panel.marked.kinds, panel.marked.scores);
+    if (panel === this.active) this.onMarks(panel.marked);
   }
 
   #move(event, tab) {
-    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -this.tabs.length, End: this.tabs.length };
-    const step = steps[event.key];
-    if (!step) return;
+    const tabs = this.tabs.filter((other) => !other.hidden);
+    const at = tabs.indexOf(tab);
+    const next = { ArrowRight: tabs[at + 1] ?? tabs[0], ArrowLeft: tabs.at(at - 1) }[event.key];
+    if (!next) return;
     event.preventDefault();
-    const at = this.tabs.indexOf(tab) + step;
-    const last = this.tabs.length - 1;
-    const next = Math.abs(step) > 1 ? Math.min(Math.max(at, 0), last) : (at + last + 1) % (last + 1);
-    this.activate(this.tabs[next]);
-    this.tabs[next].focus();
+    this.activate(next);
+    next.focus();
   }
 }

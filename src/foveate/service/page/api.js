@@ -2,7 +2,7 @@
 
 const TOKEN = "foveate.token";
 
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(message, status) {
     super(message);
     this.name = "ApiError";

@@ -2,11 +2,23 @@
 //
 // The address holds both (#document=…&sentence=…), so the browser's back and forward buttons lead
 // through the places that were visited.
+//
+// `data-view` of the body is "home" or "reader"; the style sheet decides what each of them shows.
 
 import * as api from "./api.js";
 import { Answers } from "./answers.js";
 import { citation, placeName, spanOf } from "./citation.js";
-import { announce, byId, clearError, count, debounce, sentenceUnder, showError } from "./dom.js";
+import {
+  announce,
+  byId,
+  clearError,
+  count,
+  debounce,
+  moveInList,
+  sentenceUnder,
+  showError,
+} from "./dom.js";
+import { highlight } from "./highlights.js";
 import { Home } from "./home.js";
 import { Marks } from "./marks.js";
 import { Outline } from "./outline.js";
@@ -18,6 +30,8 @@ import { TextView } from "./text-view.js";
 const MAX_AUTHORS = 3; // that are named
 const HOVERING = 60; // milliseconds over a sentence until its attention is fetched
 const RESTING = 400; // milliseconds in a place until the address names it
+const NARROW = 600; // pixels below which a document opens as text
+const ZOOMS = { smaller: 1 / 1.25, larger: 1.25, fit: null };
 
 class App {
   constructor() {
@@ -31,7 +45,11 @@ class App {
     );
     this.answers = new Answers(
       (sentence, id) => this.visit(id ?? this.reading.id, sentence),
-      (kinds, scores) => this.#mark(kinds, scores),
+      (marked) => this.#mark(marked),
+      (noted) => {
+        this.marks.noted = noted;
+        if (this.view) this.#select(this.marks.current);
+      },
     );
     this.rest = debounce(() => this.#remember(), RESTING);
     this.hover = debounce((sentence) => this.#attend(sentence), HOVERING);
@@ -67,7 +85,7 @@ class App {
 
   /** Note in the history where the reader is, to come back there or to share the address. */
   #remember() {
-    if (!this.view || this.isArriving || byId("reader").hidden) return;
+    if (!this.view || this.isArriving) return;
     const current = this.#currentPlace();
     const first = current ?? this.view.first();
     if (!first) return;
@@ -97,18 +115,15 @@ class App {
     const id = place.get("document");
     byId("back").disabled = this.#step() === 0;
     if (!id) {
-      const isBack = byId("home").hidden && this.reading;
+      const isBack = this.reading !== null;
       this.opening = null; // what is still being fetched is not wanted anymore
-      this.#show("home");
+      await this.#goHome();
       if (isBack) byId("home-title").focus();
-      document.title = "foveate";
-      await this.home.list();
       return;
     }
+    if (!this.home.shown) this.home.list(); // to know if there is a library
     try {
       if (this.reading?.id !== id && !(await this.#open(id))) return;
-      this.#show("reader");
-      await this.#offerLibrary();
       const sentence = place.get("sentence");
       if (sentence === null) return;
       this.#panel("text");
@@ -116,16 +131,27 @@ class App {
       await this.#goTo(Number(sentence), offset, isChosen);
     } catch (error) {
       showError(error);
-      if (this.reading?.id === id) return;
-      this.#show("home");
-      await this.home.list();
+      if (this.reading?.id !== id) await this.#goHome();
     }
   }
 
-  /** Offer to search all documents if there is a library. */
-  async #offerLibrary() {
-    this.hasLibrary ??= (await api.listDocuments("", 0, 1)).total > 0;
-    byId("scope").hidden = !this.hasLibrary;
+  get isHome() {
+    return document.body.dataset.view === "home";
+  }
+
+  /** Whether there is a library, as far as is known yet. */
+  get hasLibrary() {
+    return "library" in document.body.dataset;
+  }
+
+  async #goHome() {
+    document.body.dataset.view = "home";
+    document.title = "foveate";
+    this.view?.close();
+    this.reading = this.view = null;
+    const listing = this.home.list();
+    if (!this.hasLibrary) await listing;
+    if (this.isHome && this.hasLibrary) this.answers.open(null);
   }
 
   /** Open a document; tell whether it is still the wanted one when it has been fetched. */
@@ -146,10 +172,9 @@ class App {
     Object.assign(this.marks, new Marks());
     document.title = `${reading.title} – foveate`;
     byId("title").textContent = reading.title;
-    const notes = reading.info.notes ?? [];
-    byId("notes").textContent = notes.join(" ");
-    byId("notes").hidden = !notes.length;
-    const { authors = [], date } = reading.info;
+    const { authors = [], date, notes = [] } = reading.info;
+    byId("remarks").textContent = notes.join(" ");
+    byId("remarks").hidden = !notes.length;
     byId("facts").textContent = [
       authors.length > MAX_AUTHORS ? `${authors[0]} and others` : authors.join(", "),
       date,
@@ -159,14 +184,14 @@ class App {
     ]
       .filter(Boolean)
       .join(" · ");
-    this.#show("reader");
+    document.body.dataset.view = "reader";
     byId("views").hidden = !reading.pages.length;
     byId("page-form").hidden = !reading.pages.length;
     byId("page-count").textContent = `of ${reading.pages.length}`;
     this.outline = new Outline(byId("outline-list"), reading, (section) => {
       this.visit(id, reading.starts[section]);
     });
-    this.#choose(reading.pages.length ? "pages" : "words");
+    this.#choose(reading.pages.length && innerWidth >= NARROW ? "pages" : "words");
     this.#select(null);
     this.answers.open(reading);
     byId("text").focus({ preventScroll: true });
@@ -174,17 +199,9 @@ class App {
     return true;
   }
 
-  #show(name) {
-    document.body.dataset.view = name;
-    byId("home").hidden = name !== "home";
-    byId("reader").hidden = name !== "reader";
-    byId("document").hidden = name !== "reader";
-    byId("skip").hidden = name !== "reader";
-  }
-
   /** Choose what narrow windows show: the outline, the text or the answers. */
   #panel(name) {
-    byId("reader").dataset.panel = name;
+    byId("main").dataset.panel = name;
     for (const button of document.querySelectorAll("#panels button")) {
       button.setAttribute("aria-pressed", button.dataset.panel === name);
     }
@@ -206,6 +223,7 @@ class App {
     for (const button of document.querySelectorAll("#views button")) {
       button.setAttribute("aria-pressed", button.dataset.view === name);
     }
+    byId("zoom").hidden = name !== "pages";
     if (place) this.view.show(place.sentence).catch(showError);
     else byId("text").scrollTop = 0;
   }
@@ -219,11 +237,12 @@ class App {
 
   /** Go to a sentence or, with an offset, come back to where it was left, and choose it. */
   async #goTo(sentence, offset = null, isChosen = true) {
-    const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), this.reading.numSentences - 1);
+    const { reading } = this;
+    const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), reading.numSentences - 1);
     const chosen = isChosen ? at : null;
     this.marks.current = chosen; // the next arrow key goes on from here
     await this.view.show(at, { focus: offset === null, offset });
-    this.#select(chosen);
+    if (this.reading === reading) this.#select(chosen);
   }
 
   /** Return where the current sentence is; null if it is out of sight. */
@@ -235,18 +254,21 @@ class App {
   }
 
   #followed() {
+    if (!this.view) return;
     const place = this.#currentPlace();
     this.outline.follow(place ? this.reading.sectionOf(place.sentence) : this.view.section());
     const number = byId("page-number");
     if (this.reading.pages.length && document.activeElement !== number) {
-      number.value = this.view.page() ?? number.value;
+      const page = place ? this.reading.sentence(place.sentence)?.page : this.view.page();
+      number.value = page ?? number.value;
     }
   }
 
-  #mark(kinds, scores) {
+  #mark({ kinds, scores, words }) {
     this.marks.kinds = kinds;
     this.view?.repaint();
     this.outline?.shade(scores);
+    highlight(words);
   }
 
   /** Make a sentence the current one, whose place can be copied. */
@@ -258,6 +280,7 @@ class App {
     byId("chosen").hidden = !chosen;
     if (!chosen) return;
     byId("chosen-place").textContent = placeName(spanOf(this.reading, chosen));
+    byId("chosen-highlight").setAttribute("aria-pressed", this.marks.noted.has(sentence));
     this.rest();
     if (this.isAttending) this.#attend(sentence);
   }
@@ -270,6 +293,7 @@ class App {
   async #attend(sentence) {
     this.attending = sentence;
     const { reading } = this;
+    if (!reading) return;
     let attended = { sentences: [], sections: [], sibling_sections: [] };
     if (sentence !== null && this.isAttending) {
       if (!this.attention.has(sentence)) {
@@ -324,19 +348,34 @@ class App {
       const last = this.reading.pages.length;
       this.#visitPage(Math.min(Math.max(number, 1), last)).catch(showError);
     });
+    for (const [id, step] of Object.entries(ZOOMS)) {
+      byId(id).addEventListener("click", () => this.view.zoom(step));
+    }
     byId("page-number").addEventListener("focus", () => byId("page-number").select());
     byId("page-number").addEventListener("blur", () => this.#followed());
     this.#listenToText(byId("text"));
+    const { notes } = this.answers.panels;
+    byId("chosen-highlight").addEventListener("click", () => {
+      if (notes.has(this.marks.current)) notes.remove(this.marks.current);
+      else notes.add(this.marks.current);
+    });
+    byId("chosen-note").addEventListener("click", () => {
+      if (!notes.has(this.marks.current)) notes.add(this.marks.current);
+      this.#panel("answers");
+      this.answers.activate(byId("notes-tab"));
+      notes.write(this.marks.current);
+    });
     byId("chosen-copy").addEventListener("click", () => this.#copyChosen());
     byId("chosen-close").addEventListener("click", () => this.#select(null));
     byId("attention").addEventListener("click", () => {
       byId("attention").setAttribute("aria-pressed", !this.isAttending);
       this.#attend(this.marks.current);
     });
+    byId("main").addEventListener("keydown", moveInList);
     document.addEventListener("keydown", (event) => {
       const isTyping = event.target.matches("input, textarea, select");
       const isPlain = !(event.ctrlKey || event.metaKey || event.altKey);
-      if (event.key !== "/" || isTyping || !isPlain || byId("reader").hidden) return;
+      if (event.key !== "/" || isTyping || !isPlain || (this.isHome && !this.hasLibrary)) return;
       event.preventDefault();
       this.#panel("answers");
       this.answers.focus("search");

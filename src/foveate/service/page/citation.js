@@ -9,6 +9,10 @@ export function placeParts(span) {
 /** Name a place by its sections and page: "Methods › Nets, page 3". */
 export const placeName = (span) => placeParts(span).join(", ");
 
+/** Name a document by its title or the name of its file. */
+export const titleOf = ({ title, name }) =>
+  title || name.split(/[/\\]/).at(-1) || "Untitled document";
+
 /** Quote words with the title of their document, their section and their page. */
 export function citation(text, title, span) {
   return `“${text}” (${[title, placeName(span)].filter(Boolean).join(", ")})`;

@@ -51,6 +51,18 @@ export function clearError() {
   byId("error-text").textContent = "";
 }
 
+/** Move with the arrow keys between a field and the items of the list below it. */
+export function moveInList(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const around = event.target.closest(".panel, .library");
+  const stops = [...(around?.querySelectorAll("input[type=search], li > .go") ?? [])];
+  const at = stops.indexOf(event.target);
+  const next = at < 0 ? null : stops[at + step];
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+}
+
 const RETRYING = 2000; // milliseconds
 const PASSING = new Set([0, 503]); // no answer, and a service that is busy
 

@@ -1,6 +1,7 @@
 // The first view: documents are dropped, chosen, pasted, or picked from the library.
 
 import * as api from "./api.js";
+import { titleOf } from "./citation.js";
 import { announce, byId, clearError, count, debounce, element, hidden, showError } from "./dom.js";
 
 const ROWS = 20; // documents that are listed at once
@@ -48,6 +49,7 @@ export class Home {
       else byId("library-list").replaceChildren(...rows);
       this.shown = offset + documents.length;
       byId("library").hidden = !total && !query;
+      if (total) document.body.dataset.library = ""; // which can be searched
       byId("library-more").hidden = this.shown >= total;
       byId("library-note").textContent = query ? `${count(total, "document")} found` : "";
     } catch (error) {
@@ -59,7 +61,7 @@ export class Home {
     const rows = [...this.uploads.values()].reverse().map((info) => {
       const row = this.#row(info);
       const remove = (event) => this.#remove(info.id, event.target);
-      const title = hidden(` ${info.title || info.name}`);
+      const title = hidden(` ${titleOf(info)}`);
       const attributes = { type: "button", class: "quiet", click: remove };
       row.append(element("button", attributes, "Remove", title));
       return row;
@@ -73,7 +75,6 @@ export class Home {
       info.num_pages ? count(info.num_pages, "page") : null,
       info.num_words ? count(info.num_words, "word") : count(info.num_sentences, "sentence"),
     ];
-    const title = info.title || info.name;
     const file = info.name.split(/[/\\]/).at(-1);
     if (file && info.title) facts.unshift(file);
     return element(
@@ -82,7 +83,7 @@ export class Home {
       element(
         "button",
         { type: "button", class: "go", title: info.name, click: () => this.onOpen(info.id) },
-        element("span", { class: "name" }, title),
+        element("span", { class: "name" }, titleOf(info)),
         element("span", { class: "place" }, facts.filter(Boolean).join(" · ")),
       ),
     );

@@ -4,6 +4,7 @@ export class Marks {
   constructor() {
     this.kinds = new Map(); // sentence → "summary", "passage", "best" or "keyword"
     this.attended = new Set();
+    this.noted = new Set();
     this.current = null;
   }
 
@@ -13,6 +14,7 @@ export class Marks {
     if (kind) element.dataset.mark = kind;
     else delete element.dataset.mark;
     element.classList.toggle("attended", this.attended.has(sentence));
+    element.classList.toggle("noted", this.noted.has(sentence));
     element.classList.toggle("current", this.current === sentence);
   }
 

@@ -1,15 +1,21 @@
 // A document as the pictures of its pages, with boxes over the sentences and words to select.
 
 import * as api from "./api.js";
-import { element, persist, sentenceUnder, showError, spoken } from "./dom.js";
+import { announce, element, persist, sentenceUnder, showError, spoken } from "./dom.js";
 import { textLayer } from "./text-layer.js";
 import { VirtualList } from "./virtual-list.js";
 
-const MAX_WIDTH = 860; // of a page, in pixels
+const MAX_WIDTH = 860; // of a page, in pixels, unless the reader chooses another
+const MIN_WIDTH = 240;
 const MARGIN = 24; // around a page
+const PIXELS_PER_POINT = 96 / 72; // at 100 percent
+const MIN_ZOOM = PIXELS_PER_POINT / 4;
+const MAX_ZOOM = PIXELS_PER_POINT * 4;
 const SETTLING = 50; // milliseconds until what came into sight is fetched
 const MISSING = 404; // the status when the file is not there anymore
 const MAX_SCALE = 4; // pixels of the picture for each point
+
+let zoom = null; // pixels per point, "width" to fit it, or null to fit it up to the largest width
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, SETTLING));
 
@@ -30,6 +36,7 @@ export class PageView {
     this.canvas.addEventListener("pointerover", (event) => this.#hover(sentenceUnder(event)));
     this.canvas.addEventListener("pointerleave", () => this.#hover(null));
     scroller.replaceChildren(this.canvas);
+    this.#widen();
     this.list = new VirtualList(
       scroller,
       this.canvas,
@@ -98,8 +105,28 @@ export class PageView {
 
   #size(i) {
     const { width, height } = this.reading.pages[i];
-    const shown = Math.max(Math.min(this.scroller.clientWidth - 2 * MARGIN, MAX_WIDTH), 240);
+    const room = Math.max(this.scroller.clientWidth - 2 * MARGIN, MIN_WIDTH);
+    const fitting = zoom === "width" ? room : Math.min(room, MAX_WIDTH);
+    const shown = zoom > 0 ? zoom * width : fitting;
     return { width: shown, height: (shown * height) / width };
+  }
+
+  /** Show the pages larger by a factor or, if it is null, as wide as there is room. */
+  zoom(factor) {
+    const i = this.list.first();
+    const { width } = this.reading.pages[i];
+    const larger = (factor * this.#size(i).width) / width;
+    zoom = factor ? Math.min(Math.max(larger, MIN_ZOOM), MAX_ZOOM) : "width";
+    this.#widen();
+    this.list.remeasure();
+    this.scroller.scrollLeft = (this.scroller.scrollWidth - this.scroller.clientWidth) / 2;
+    announce(`${Math.round((100 * this.#size(i).width) / width / PIXELS_PER_POINT)} percent`);
+  }
+
+  /** Make room for pages that are wider than the window. */
+  #widen() {
+    const widest = Math.max(...this.reading.pages.map(({ width }) => width));
+    this.canvas.style.minWidth = zoom > 0 ? `${zoom * widest + 2 * MARGIN}px` : "";
   }
 
   #build(i) {

@@ -1,6 +1,7 @@
 // The open document: its outline, and its sentences as they are fetched.
 
 import * as api from "./api.js";
+import { titleOf } from "./citation.js";
 
 const BLOCK = 500; // sentences in a request
 const UNSPACED = new Set(["ja", "km", "lo", "my", "th", "zh"]); // no spaces between sentences
@@ -30,7 +31,7 @@ export class Reading {
     this.info = info;
     this.sections = sections;
     this.pages = pages;
-    this.title = info.title || info.name || "Untitled document";
+    this.title = titleOf(info);
     this.space = UNSPACED.has(info.language) ? "" : " ";
     this.starts = sections.map((section) => section.start_sentence);
     this.fetched = []; // sentences by index; holes are not fetched yet
@@ -110,16 +111,18 @@ export class Reading {
   /**
    * Find words as they are written, but for letter case, spaces and the form of apostrophes.
    *
-   * @returns {Promise<Array>} The index of each sentence that has them, and its `words`.
+   * @returns {Promise<Object>} The index of each sentence that has them, and its `words`; and the
+   *     `pattern` that they match.
    */
   async find(query) {
     const parts = query.split(/\s+/).map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-    const pattern = new RegExp(parts.join("\\s+").replace(/['‘’]/g, "['‘’]"), "iu");
+    const pattern = new RegExp(parts.join("\\s+").replace(/['‘’]/g, "['‘’]"), "giu");
     await this.load(0, this.numSentences);
-    return this.fetched.flatMap((sentence, at) => {
+    const found = this.fetched.flatMap((sentence, at) => {
       const [words] = sentence.text.match(pattern) ?? [];
       return words ? [{ at, words }] : [];
     });
+    return { found, pattern };
   }
 
   /** Fetch the sentences of a page, and return them in order. */

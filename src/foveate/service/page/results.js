@@ -4,8 +4,11 @@ import { citation, placeParts } from "./citation.js";
 import { announce, clearError, copyText, debounce, element, hidden, showError } from "./dom.js";
 
 const WAITING = 1500; // milliseconds without an answer until that is explained
-const READING = "The model is reading the document. A long one takes a while, but only once.";
+const READING = "Still reading. A long document takes a while, but only once.";
 const CONTEXT = 70; // characters of the sentences around a result
+
+/** What a panel marks in the document: sentences, sections by their scores, and words. */
+export const nothing = () => ({ kinds: new Map(), scores: null, words: null });
 
 /** Runs requests for a panel; the answer to one is dropped when another has been started. */
 export class Latest {
@@ -68,7 +71,7 @@ export async function copy(text) {
  *
  * @param {Object} result `span`, `title` (of the document), and optionally `text` instead of the
  *     span's, the part of it that is `best`, a `heading`, the sentences `before` and `after`, a
- *     `score`, and the `source` if it has to be named.
+ *     `place` to name instead of the span's, a `score`, and the `source` if it has to be named.
  * @param {Function} onGo Called when the result is chosen.
  */
 export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
@@ -79,7 +82,8 @@ export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
   words.append(...emphasize(text, rest.best));
   if (rest.after) words.append(" ", element("span", { class: "context" }, firstWords(rest.after)));
   // The page comes first: a long path may be cut.
-  const place = element("span", { class: "place" }, placeParts(span).reverse().join(" · "));
+  const named = placeParts(rest.place ?? span);
+  const place = element("span", { class: "place" }, named.reverse().join(" · "));
   if (rest.source) place.prepend(element("span", { class: "source" }, rest.source), " ");
   return element(
     "li",

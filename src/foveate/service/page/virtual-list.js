@@ -4,6 +4,7 @@ import { lastAtMost } from "./reading.js";
 
 const OVERSCAN = 1; // screens that are built above and below the visible one
 const MAX_PASSES = 6;
+const MARGIN = 24; // pixels left of what is out of sight at a side
 
 /**
  * Items of unequal heights, which are estimated until they are built and measured. When a height
@@ -128,6 +129,11 @@ export class VirtualList {
     this.canvas.style.height = `${this.offsets[this.items.count]}px`;
     for (const [i, node] of this.nodes) node.style.top = `${this.offsets[i]}px`;
     if (Math.abs(top - this.scroller.scrollTop) >= 1) this.scroller.scrollTop = top;
+    const found = this.target?.locate()?.getBoundingClientRect();
+    const { left, right } = this.scroller.getBoundingClientRect();
+    if (found && (found.left < left || found.right > right)) {
+      this.scroller.scrollLeft += found.left - left - MARGIN;
+    }
     this.top = this.scroller.scrollTop;
     this.onLayout?.();
   }
@@ -197,15 +203,20 @@ export class VirtualList {
   }
 
   #resized() {
-    if (this.scroller.clientWidth !== this.width && this.scroller.clientWidth) {
-      const anchor = this.first();
-      const share = (this.scroller.scrollTop - this.offsets[anchor]) / (this.heights[anchor] || 1);
-      this.width = this.scroller.clientWidth;
-      for (const i of [...this.nodes.keys()]) this.#remove(i);
-      this.#estimate();
-      this.canvas.style.height = `${this.offsets[this.items.count]}px`;
-      this.scroller.scrollTop = this.offsets[anchor] + share * this.heights[anchor];
-    }
+    const width = this.scroller.clientWidth;
+    if (width && width !== this.width) this.remeasure();
+    else this.layout();
+  }
+
+  /** Build everything anew in another size, at the same place. */
+  remeasure() {
+    const anchor = this.first();
+    const share = (this.scroller.scrollTop - this.offsets[anchor]) / (this.heights[anchor] || 1);
+    this.width = this.scroller.clientWidth;
+    for (const i of [...this.nodes.keys()]) this.#remove(i);
+    this.#estimate();
+    this.canvas.style.height = `${this.offsets[this.items.count]}px`;
+    this.scroller.scrollTop = this.offsets[anchor] + share * this.heights[anchor];
     this.layout();
   }
 }

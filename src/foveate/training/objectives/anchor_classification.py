@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import transformers
@@ -71,7 +72,7 @@ class AnchorClassification(Classification):
             )
         return [features]
 
-    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
         """Pack the trees into one sequence."""
         return pack_trees(features, ("input_ids", "labels"))
 

@@ -46,7 +46,7 @@ class Objective:
         """
         raise NotImplementedError
 
-    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
         """Collate features into a batch of model inputs; by default, by padding."""
         columns = (*processor.columns, *self.target_columns)
         return dict(processor.pad([select_columns(example, columns) for example in features]))

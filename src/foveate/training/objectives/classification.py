@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from foveate.data.example import Example
-from foveate.preprocessing import DocumentProcessor, Features
+from foveate.preprocessing import DocumentProcessor, Features, pack_trees
 
 from .base import Objective
 
@@ -52,6 +52,13 @@ class Classification(Objective):
         )
         return [{**features, "labels": labels}]
 
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
+        """Pack trees into one sequence, or pad other features; stack the labels."""
+        if "parent_ids" not in features[0]:
+            return super().collate(processor, features)
+        labels = torch.stack([example["labels"] for example in features])
+        return {**pack_trees(features), "labels": labels}
+
     def _check_labels(self, labels: Sequence[str]) -> None:
         if unknown := set(labels) - set(self.labels):
             raise ValueError(
@@ -88,7 +95,7 @@ class MultipleChoice(Objective):
             for features in choice_features(processor, example)
         ]
 
-    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
         """Pad to columns `(examples, choices, longest)`, with labels `(examples,)`."""
         sizes = {int(choice["num_choices"]) for choice in features}
         if len(sizes) > 1:

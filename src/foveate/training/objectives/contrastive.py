@@ -87,7 +87,7 @@ class Contrastive(Objective):
             for document in documents
         ]
 
-    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
         """Pad anchors, then positives, then negatives; the labels number the anchors."""
         sizes = {int(example["num_columns"]) for example in features}
         if len(sizes) > 1:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import transformers
@@ -47,7 +48,7 @@ class MaskedLM(Objective):
             )
         ]
 
-    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
         """Pack trees into one sequence; pad other features."""
         if "parent_ids" in features[0]:
             return pack_trees(features, ("input_ids", "labels"))

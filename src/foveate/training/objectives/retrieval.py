@@ -71,11 +71,10 @@ class RetrievalTrainer(Trainer):
         return (loss, {}) if return_outputs else loss
 
 
-def _encode(model: Any, chunk: Features) -> Vectors:
-    """Encode a packed forest: the vectors and the salience of its anchors in reading order."""
+def _encode(model: Any, chunk: dict[str, Any]) -> Vectors:
+    """Encode a packed forest: the vectors and the salience of its anchors in level order."""
     output = model(**chunk)
-    order = output.anchor_indices.argsort()
-    return output.embeddings[order], output.salience[order]
+    return output.embeddings, output.salience
 
 
 @dataclass(frozen=True)
@@ -180,15 +179,15 @@ class Retrieval(Objective):
             `documents` and `queries`, lists of packed forests; and `targets`: `document` and
             `query_document`, the document of each anchor and query, `kind`, `is_candidate` and
             `is_salient` of each anchor, and `query`, `anchor` and `target_kind` of each pair.
+            Anchors are in level order within a chunk.
         """
         queries = [
             {name: example[f"query_{name}"] for name in _COLUMNS}
             for example in features
             if len(example["query_input_ids"])
         ]
-        types = [example["node_types"] for example in features]
-        kinds = [column[column > NODE_TYPES["token"]] for column in types]
-        num_anchors = torch.tensor([len(column) for column in kinds])
+        is_anchor = [example["node_types"] > NODE_TYPES["token"] for example in features]
+        num_anchors = torch.tensor([int(column.sum()) for column in is_anchor])
         num_queries = torch.tensor(
             [int((example["query_parent_ids"] < 0).sum()) for example in features]
         )
@@ -203,22 +202,35 @@ class Retrieval(Objective):
         pairs = torch.cat(
             [example["targets"] + offsets[:, i, None] for i, example in enumerate(features)], dim=1
         )
+        numbers = (torch.cat(is_anchor).cumsum(0) - 1).split([len(column) for column in is_anchor])
+        numbered = [
+            {**example, "anchor": number.where(column, -1)}
+            for example, number, column in zip(features, numbers, is_anchor, strict=True)
+        ]
+        documents = self._chunks(numbered, "anchor")
+        order = torch.cat([chunk.pop("anchor")[0] for chunk in documents])
+        order = order[order >= 0]
+        columns = {
+            "document": document.repeat_interleave(num_anchors),
+            "kind": torch.cat(
+                [example["node_types"][x] for example, x in zip(features, is_anchor, strict=True)]
+            ),
+            "is_candidate": torch.cat([example["is_candidate"] for example in features]),
+            "is_salient": torch.cat([example["is_salient"] for example in features]),
+        }
         return {
-            "documents": self._chunks(features),
+            "documents": documents,
             "queries": self._chunks(queries),
             "targets": {
-                "document": document.repeat_interleave(num_anchors),
+                **{name: column[order] for name, column in columns.items()},
                 "query_document": document.repeat_interleave(num_queries),
-                "kind": torch.cat(kinds),
-                "is_candidate": torch.cat([example["is_candidate"] for example in features]),
-                "is_salient": torch.cat([example["is_salient"] for example in features]),
                 "query": pairs[0],
-                "anchor": pairs[1],
+                "anchor": order.argsort()[pairs[1]],
                 "target_kind": pairs[2],
             },
         }
 
-    def _chunks(self, trees: Sequence[Features]) -> list[Features]:
+    def _chunks(self, trees: Sequence[Features], *others: str) -> list[dict[str, Any]]:
         chunks: list[list[Features]] = [[]]
         num_tokens = 0
         for tree in trees:
@@ -227,7 +239,8 @@ class Retrieval(Objective):
                 num_tokens = 0
             chunks[-1].append(tree)
             num_tokens += len(tree["input_ids"])
-        return [pack_trees(chunk, ("input_ids", "node_types")) for chunk in chunks if chunk]
+        columns = ("input_ids", "node_types", *others)
+        return [pack_trees(chunk, columns) for chunk in chunks if chunk]
 
     def loss(
         self, queries: Sequence[Vectors], documents: Sequence[Vectors], targets: Features
@@ -283,7 +296,7 @@ class Retrieval(Objective):
             return vectors.new_zeros(())
         scores = queries[query] @ vectors[rows].T / self.temperature
         of_row = targets["document"][rows].expand_as(scores)
-        num_documents = int(targets["document"][-1]) + 1
+        num_documents = int(targets["document"].max()) + 1
         nearest = scores.new_full((len(query), num_documents), -1 / self.temperature)
         nearest = nearest.scatter_reduce(1, of_row, scores, "amax")
         return F.cross_entropy(nearest, targets["query_document"][query])
@@ -348,7 +361,7 @@ def salience_loss(salience: Tensor, targets: Features) -> Tensor:
     """
     is_candidate, is_salient = targets["is_candidate"], targets["is_salient"]
     document = targets["document"]
-    num_documents = int(document[-1]) + 1
+    num_documents = int(document.max()) + 1
     # One softmax for each document, made stable by its largest score.
     scores = salience.masked_fill(~is_candidate, -torch.inf)
     largest = scores.detach().new_full((num_documents,), -torch.inf)

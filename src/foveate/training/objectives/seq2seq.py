@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import transformers
@@ -31,7 +32,7 @@ class Seq2SeqObjective(Objective):
                 f"max_target_length must be at least 1 or null, got {self.max_target_length}"
             )
 
-    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
         """Pack trees into one sequence, or pad other features; pad the labels."""
         if "parent_ids" not in features[0]:
             return super().collate(processor, features)

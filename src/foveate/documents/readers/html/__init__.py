@@ -16,6 +16,8 @@ from foveate.documents.blocks import (
     name_set,
     with_terms,
 )
+from foveate.documents.numbering import find_numbered
+from foveate.documents.numerals import format_number
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.pages import without_page_numbers
@@ -67,7 +69,7 @@ def read(text: str, *, is_part: bool = False) -> ParsedText:
     """
     root = parse(text)
     regions, left_out = find_content(root)
-    walk = _Walk(left_out)
+    walk = _HtmlBlocks(left_out)
     for region in regions:
         walk.read(region)
     shown_title, blocks = None, without_page_numbers(walk.blocks, walk.breaks)
@@ -76,7 +78,8 @@ def read(text: str, *, is_part: bool = False) -> ParsedText:
     lifted = lift_title(blocks)
     authors, date = find_metadata(root)
     title = shown_title or lifted.title or _title(root, blocks)
-    return ParsedText(title, lifted.blocks, authors=authors, date=date)
+    parsed = ParsedText(title, lifted.blocks, authors=authors, date=date)
+    return parsed if is_part else find_numbered(parsed)
 
 
 def read_fragment(text: str, start: int) -> list[Block]:
@@ -87,7 +90,7 @@ def read_fragment(text: str, start: int) -> list[Block]:
         start: Its offset in the source.
     """
     root = parse(text, start)
-    walk = _Walk({element for element in root.elements() if is_invisible(element)})
+    walk = _HtmlBlocks({element for element in root.elements() if is_invisible(element)})
     walk.read(root)
     return walk.blocks
 
@@ -137,7 +140,7 @@ class _Context:
     is_centred: bool = False
 
 
-class _Walk:
+class _HtmlBlocks:
     """Turns elements into blocks."""
 
     def __init__(self, left_out: set[Element]) -> None:
@@ -269,7 +272,7 @@ class _Walk:
             first = parent.attributes.get("start", "")
             number = int(first) if _SPAN.fullmatch(first) else 1
         self.numbers[parent] = number + 1
-        return f"{_numeral(number, parent.attributes.get('type', '1'))}. "
+        return f"{format_number(number, parent.attributes.get('type', '1'))}. "
 
     def show(self, text: Text) -> None:
         """Add text to the current block."""
@@ -443,15 +446,3 @@ def _formula(math: Element) -> Iterator[Text]:
             inner = [child for child in node.children if isinstance(child, Element)]
             signs = {id(child): mathml.sign_before(node.tag, i) for i, child in enumerate(inner)}
             pending.extend((child, signs.get(id(child), "")) for child in reversed(node.children))
-
-
-def _numeral(number: int, style: str) -> str:
-    """Write the number of a list's item in the list's style."""
-    if style in ("a", "A") and 1 <= number <= 26:
-        letter = chr(ord("a") + number - 1)
-        return letter.upper() if style == "A" else letter
-    if style in ("i", "I") and 1 <= number < 40:
-        roman = "x" * (number // 10)
-        roman += ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")[number % 10]
-        return roman.upper() if style == "I" else roman
-    return str(number)

@@ -189,7 +189,7 @@ def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
             shown = html.read(written, is_part=True).blocks
             blocks += _before_quotes(shown) if leave_out else shown
         else:
-            parsed = plain.read(_own_words(written) if leave_out else written)
+            parsed = plain.read_lines(_own_words(written) if leave_out else written)
             if parsed.title:  # a heading like others: the subject is the title
                 blocks.append(Heading(1, parsed.title))
             blocks += parsed.blocks

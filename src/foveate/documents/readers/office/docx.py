@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.metadata import first_date
-from foveate.documents.numerals import format_number
+from foveate.documents.numerals import count_item, format_number
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.package import (
     Element,
@@ -73,7 +73,7 @@ def read(data: bytes) -> ParsedText:
             "is an old Word file (.doc) or has a password: open it in Word or LibreOffice and save "
             "it as DOCX without a password."
         )
-    reader = _Reader(Package(data, "DOCX"))
+    reader = _DocxBlocks(Package(data, "DOCX"))
     reader.read_blocks(reader.main)
     core = reader.package.xml("docProps/core.xml")
     title, author = (
@@ -149,7 +149,7 @@ class _Styles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class _DocxLevel:
     """How one level of a list is numbered."""
 
     start: int
@@ -158,7 +158,7 @@ class _Level:
     is_legal: bool  # whether numbers of outer levels are written in digits
 
     @classmethod
-    def from_element(cls, element: Element) -> "_Level":
+    def from_element(cls, element: Element) -> "_DocxLevel":
         style = attribute(element.find("{*}numFmt"), "val", "decimal")
         return cls(
             start=integer(attribute(element.find("{*}start"), "val"), 1),
@@ -172,13 +172,13 @@ class _Numbering:
     """Counts the items of lists and writes their numbers."""
 
     def __init__(self, root: Element | None) -> None:
-        self.levels: dict[str, dict[int, _Level]] = {}  # of each list
+        self.levels: dict[str, dict[int, _DocxLevel]] = {}  # of each list
         self.counts: dict[str, Counter[int]] = {}  # by level, of each list; some share them
-        definitions: dict[str, tuple[dict[int, _Level], Counter[int]]] = {}
+        definitions: dict[str, tuple[dict[int, _DocxLevel], Counter[int]]] = {}
         for element in () if root is None else root:
             if local(element) == "abstractNum":
                 levels = {
-                    integer(attribute(level, "ilvl"), 0): _Level.from_element(level)
+                    integer(attribute(level, "ilvl"), 0): _DocxLevel.from_element(level)
                     for level in element.iterfind("{*}lvl")
                 }
                 definitions[attribute(element, "abstractNumId")] = levels, Counter()
@@ -193,13 +193,7 @@ class _Numbering:
     def next_marker(self, number: str, level: int) -> str:
         """Count an item of a list and return its number as shown; empty for bullets."""
         levels, counts = self.levels.get(number, {}), self.counts.get(number, Counter())
-        for depth in [depth for depth in counts if depth > level]:
-            del counts[depth]
-        for depth in range(level + 1):
-            if depth not in counts:
-                counts[depth] = levels[depth].start if depth in levels else 1
-            elif depth == level:
-                counts[depth] += 1
+        count_item(counts, level, {depth: one.start for depth, one in levels.items()})
         if level not in levels or not levels[level].style:
             return ""
         shown = levels[level]
@@ -213,21 +207,21 @@ class _Numbering:
         return re.sub("%([1-9])", write, shown.template).strip()
 
 
-def _overrides(element: Element, levels: dict[int, _Level]) -> dict[int, _Level]:
+def _overrides(element: Element, levels: dict[int, _DocxLevel]) -> dict[int, _DocxLevel]:
     """Return the levels that a list defines differently from the definition it refers to."""
-    own: dict[int, _Level] = {}
+    own: dict[int, _DocxLevel] = {}
     for override in element.iterfind("{*}lvlOverride"):
         depth = integer(attribute(override, "ilvl"), 0)
         level = override.find("{*}lvl")
         if level is not None:
-            own[depth] = _Level.from_element(level)
+            own[depth] = _DocxLevel.from_element(level)
         elif depth in levels:
             start = attribute(override.find("{*}startOverride"), "val")
             own[depth] = replace(levels[depth], start=integer(start, levels[depth].start))
     return own
 
 
-class _Reader:
+class _DocxBlocks:
     """Reads the blocks of the main part."""
 
     def __init__(self, package: Package) -> None:
@@ -244,7 +238,7 @@ class _Reader:
             for kind in ("footnote", "endnote")
         }
         self.num_notes: Counter[str] = Counter()
-        self.joined: _Shown | None = None  # the paragraph before, if its end is deleted
+        self.joined: _DocxText | None = None  # the paragraph before, if its end is deleted
 
     def part(self, role: str, default: Element = None) -> Element:
         """Return the root of the part that has a role for the main part."""
@@ -298,7 +292,7 @@ class _Reader:
             self.collector.add_paragraph(text, style_kind(style.names) or kind, look)
         self.read_appended(shown)
 
-    def read_appended(self, shown: "_Shown") -> None:
+    def read_appended(self, shown: "_DocxText") -> None:
         """Read the notes that a paragraph or table refers to, and its text boxes."""
         for kind, note in shown.notes:
             element = self.notes[kind].pop(note, None)  # each is read once
@@ -331,9 +325,9 @@ class _Reader:
             return None
         return self.numbering.next_marker(number, min(level or 0, 8))
 
-    def text(self, element: Element) -> "_Shown":
+    def text(self, element: Element) -> "_DocxText":
         """Return the visible text of a paragraph, cell or note."""
-        shown = _Shown()
+        shown = _DocxText()
         shown.collect(element)
         return shown
 
@@ -348,7 +342,7 @@ class _Reader:
                     self.read_blocks(cell)
             return
         grid: list[list[Cell]] = []
-        appended: list[_Shown] = []
+        appended: list[_DocxText] = []
         open_cells: dict[int, Cell] = {}  # by column, those that may continue in the next row
         for number, row in enumerate(rows, 1):
             line: list[Cell] = []
@@ -393,7 +387,7 @@ class _Reader:
         return 1 if len(rows) > 1 and _is_bold(rows[0]) and not _is_bold(rows[1]) else None
 
 
-class _Shown:
+class _DocxText:
     """The visible text of an element, the notes it refers to and the text boxes in it."""
 
     def __init__(self) -> None:

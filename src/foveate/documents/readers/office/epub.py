@@ -23,8 +23,8 @@ from foveate.documents.blocks import (
     compose_text,
     name_set,
 )
+from foveate.documents.headings import is_bare_part, is_contents
 from foveate.documents.metadata import clean_names, first_date
-from foveate.documents.parts import is_bare_part
 from foveate.documents.readers import html
 from foveate.documents.readers.office.package import (
     Element,
@@ -35,7 +35,6 @@ from foveate.documents.readers.office.package import (
     parse_xml,
     resolve,
 )
-from foveate.documents.readers.plain.contents import is_announcement
 from foveate.documents.readers.plain.headings import heading_key
 from foveate.documents.structure import DocumentError
 
@@ -274,7 +273,7 @@ def _is_contents(body: Element) -> bool:
     """Return whether a page is a table of contents: an announcement and links to pages."""
     first = next((part for part in map(_text, body.iter(*_HEADINGS, "p")) if part), "")
     linked = sum(len(_text(link)) for link in body.iter("a") if link.get("href"))
-    return is_announcement(first) and linked > _MOSTLY * (len(_text(body)) - len(first))
+    return is_contents(first) and linked > _MOSTLY * (len(_text(body)) - len(first))
 
 
 def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:

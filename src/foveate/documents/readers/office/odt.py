@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from foveate.documents import mathml
 from foveate.documents.blocks import ParsedText, collapse, name_set
-from foveate.documents.numerals import format_number
+from foveate.documents.numerals import count_item, format_number
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.package import (
     Element,
@@ -55,7 +55,7 @@ def read(data: bytes) -> ParsedText:
         parts = [package.require("content.xml"), *(part for part in others if part is not None)]
     else:  # all parts in one file, unzipped
         package, parts = None, [parse_xml(data, "ODT")]
-    reader = _Reader(package, parts)
+    reader = _OdtBlocks(package, parts)
     for body in parts[0].iterfind("{*}body/{*}text"):
         reader.read_blocks(body)
     title, author = (
@@ -66,7 +66,7 @@ def read(data: bytes) -> ParsedText:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class _OdtLevel:
     """How one level of a list or of the headings is numbered."""
 
     style: str  # of the number, in the terms of `format_number`
@@ -76,7 +76,7 @@ class _Level:
     start: int
 
     @classmethod
-    def from_element(cls, element: Element) -> "_Level":
+    def from_element(cls, element: Element) -> "_OdtLevel":
         is_bullet = (
             not local(element).endswith("number") and local(element) != "outline-level-style"
         )
@@ -89,18 +89,12 @@ class _Level:
         )
 
 
-_Levels = dict[int, _Level]
+_OdtLevels = dict[int, _OdtLevel]
 
 
-def _next_marker(levels: _Levels, counts: Counter[int], depth: int) -> str:
+def _next_marker(levels: _OdtLevels, counts: Counter[int], depth: int) -> str:
     """Count an item or heading at a depth, from 1; return its number as shown."""
-    for deeper in [other for other in counts if other > depth]:
-        del counts[deeper]
-    for level in range(1, depth + 1):
-        if level not in counts:
-            counts[level] = levels[level].start if level in levels else 1
-        elif level == depth:
-            counts[level] += 1
+    count_item(counts, depth, {level: one.start for level, one in levels.items()})
     shown = levels.get(depth)
     if shown is None or not shown.style:
         return ""
@@ -112,15 +106,15 @@ def _next_marker(levels: _Levels, counts: Counter[int], depth: int) -> str:
     return f"{shown.prefix}{'.'.join(filter(None, numbers))}{shown.suffix}".strip()
 
 
-class _Reader:
+class _OdtBlocks:
     """Reads the blocks of a text."""
 
     def __init__(self, package: Package | None, parts: Sequence[Element]) -> None:
         self.package = package
         self.styles: dict[str, Element] = {}  # of paragraphs
         self.text_styles: dict[str, Element] = {}  # of parts of paragraphs
-        self.lists: dict[str, _Levels] = {}
-        self.outline: _Levels = {}
+        self.lists: dict[str, _OdtLevels] = {}
+        self.outline: _OdtLevels = {}
         for element in (element for part in parts for element in part.iter("{*}style")):
             if attribute(element, "family") == "paragraph":
                 self.styles[attribute(element, "name")] = element
@@ -200,7 +194,7 @@ class _Reader:
             self.collector.add_paragraph(text, style_kind(names) or kind, look)
         self.read_appended(shown)
 
-    def read_appended(self, shown: "_Shown") -> None:
+    def read_appended(self, shown: "_OdtText") -> None:
         """Read the notes and text boxes in a paragraph or table."""
         for note in shown.notes:
             kind = attribute(note, "note-class", "footnote")
@@ -234,9 +228,9 @@ class _Reader:
             size=float(size[1]) if size else None,
         )
 
-    def text(self, element: Element) -> "_Shown":
+    def text(self, element: Element) -> "_OdtText":
         """Return the visible text of a paragraph, cell or note."""
-        shown = _Shown(self.formula)
+        shown = _OdtText(self.formula)
         shown.collect(element)
         return shown
 
@@ -283,7 +277,7 @@ class _Reader:
                 self.read_appended(text)
 
 
-class _Shown:
+class _OdtText:
     """The visible text of an element, the notes in it and the text boxes."""
 
     def __init__(self, formula: Callable[[Element], str]) -> None:
@@ -317,8 +311,8 @@ class _Shown:
             self.pieces.append(_SPACE.sub(" ", element.tail or ""))
 
 
-def _levels(style: Element) -> _Levels:
-    return {integer(attribute(one, "level"), 1): _Level.from_element(one) for one in style}
+def _levels(style: Element) -> _OdtLevels:
+    return {integer(attribute(one, "level"), 1): _OdtLevel.from_element(one) for one in style}
 
 
 def _names(styles: Sequence[Element], name: str) -> list[str]:

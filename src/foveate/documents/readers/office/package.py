@@ -7,7 +7,7 @@ from typing import Any
 
 from lxml import etree
 
-from foveate.documents.archives import check_archive
+from foveate.documents.archives import archive_errors, check_archive
 from foveate.documents.structure import DocumentError
 
 Element = Any  # of lxml, which has no types
@@ -27,14 +27,18 @@ class Package:
     """
 
     def __init__(self, data: bytes, kind: str) -> None:
-        check_archive(data, kind)
         self.kind = kind
-        self.archive = zipfile.ZipFile(BytesIO(data))
+        with archive_errors(f"{kind} file", "save it again"):
+            self.archive = zipfile.ZipFile(BytesIO(data))
+            check_archive(self.archive, kind)
         self.names = frozenset(self.archive.namelist())
 
     def read(self, name: str) -> bytes | None:
         """Return a part, or None if there is no such part."""
-        return self.archive.read(name) if name in self.names else None
+        if name not in self.names:
+            return None
+        with archive_errors(f"{self.kind} file", "save it again"):
+            return self.archive.read(name)
 
     def xml(self, name: str) -> Element | None:
         """Return the root element of an XML part, or None if there is no such part."""

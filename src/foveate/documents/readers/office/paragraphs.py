@@ -16,6 +16,7 @@ from foveate.documents.blocks import (
     lift_title,
 )
 from foveate.documents.metadata import split_names
+from foveate.documents.numbering import find_numbered
 from foveate.documents.readers.looks import Look, headings_by_look, without_contents
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -127,7 +128,7 @@ class BlockCollector:
         else:
             lifted = lift_title(blocks)
             parsed = compose_text(lifted.title or collapse(title) or None, lifted.blocks)
-        return replace(parsed, authors=split_names(author), date=date)
+        return replace(find_numbered(parsed), authors=split_names(author), date=date)
 
     def _with_clauses(self) -> list[Block]:
         """Turn the headings that are clauses into text, as contracts are numbered by such styles.

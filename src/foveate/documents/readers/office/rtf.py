@@ -46,7 +46,7 @@ def read(data: bytes) -> ParsedText:
             r"cannot be read as RTF (it does not begin with {\rtf): check that it is, or open it "
             "and save it again."
         )
-    reader = _Reader(_style_names(rtf))
+    reader = _RtfBlocks(_style_names(rtf))
     reader.read(_to_text(_mark(rtf)))
     code_page = _CODE_PAGE.search(rtf)
     header = "{\\rtf1\\ansi" + (code_page[0] if code_page else "")
@@ -120,7 +120,7 @@ def _style_names(rtf: str) -> dict[str, str]:
     return names
 
 
-class _Reader:
+class _RtfBlocks:
     """Reads the blocks of a text with marks."""
 
     def __init__(self, style_names: dict[str, str]) -> None:

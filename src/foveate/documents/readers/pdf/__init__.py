@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Literal
 
 from foveate.documents.blocks import ParsedText
-from foveate.documents.language import SAMPLE, detect_language
+from foveate.documents.language import detect_language_of
+from foveate.documents.numbering import find_numbered
 from foveate.documents.readers.pdf.composition import Composer, Sheet, vocabulary
 from foveate.documents.readers.pdf.extraction import (
     Bookmark,
@@ -71,7 +72,7 @@ def read(
         parsed = read_with_docling(data)
         with opened(data) as document:
             authors, date = read_metadata(document, data)
-        return replace(parsed, authors=authors, date=date)
+        return replace(find_numbered(parsed), authors=authors, date=date)
     if engine != "pdfium":
         raise DocumentError(f"cannot be read with {engine!r}: use 'pdfium' or 'docling'.")
     with opened(data) as document:
@@ -182,7 +183,8 @@ def _compose(
         if block.kind == "footnote":
             marks[block.page].add(block.lines[0].words[0])
     words = vocabulary(" ".join(line.words[1:-1]) for line in lines)
-    composer = Composer(words, detect_language(_sample(lines)), marks)
+    language = detect_language_of(line.text for line in lines)
+    composer = Composer(words, language, marks)
     stated = stated_title if is_title(stated_title) else None
     name = composer.add_title(title) if title else stated
     # The lines take most of the memory of reading: each is freed once it is written.
@@ -191,16 +193,4 @@ def _compose(
     blocks.reverse()
     while blocks:
         composer.add(blocks.pop())
-    return composer.finish(name, sheets)
-
-
-def _sample(lines: Sequence[Line]) -> str:
-    """Return the text by which the language is detected."""
-    texts: list[str] = []
-    room = SAMPLE
-    for line in lines:
-        if room <= 0:
-            break
-        texts.append(line.text)
-        room -= len(line.text)
-    return "\n".join(texts)
+    return replace(find_numbered(composer.finish(name, sheets)), language=language)

@@ -23,7 +23,7 @@ from foveate.documents.layout import Layout
 from foveate.documents.readers.pdf.headings import split_run_in
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import TextBlock
-from foveate.documents.readers.pdf.tables import Cell, arrange, has_heads
+from foveate.documents.readers.pdf.tables import CellBounds, arrange, has_heads
 from foveate.documents.readers.pdf.words import turn_boxes
 
 _CONJUNCTIONS = name_set("und oder bzw sowie and or to bis et ou y o e")
@@ -302,7 +302,7 @@ def _word_starts(line: Line, offset: int) -> Iterator[int]:
         offset += len(word)
 
 
-def _cell_text(cell: Sequence[tuple[Line, Cell]]) -> str:
+def _cell_text(cell: Sequence[tuple[Line, CellBounds]]) -> str:
     return " ".join(word for line, (first, last) in cell for word in line.words[first:last])
 
 

@@ -4,17 +4,12 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from foveate.documents.blocks import name_set
+from foveate.documents.headings import is_references
 from foveate.documents.readers.pdf.headings import key_of
 from foveate.documents.readers.pdf.lines import Line, part_of
 from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import arrange
 
-_BIBLIOGRAPHY = name_set(
-    "references bibliography literaturecited workscited literatur literaturverzeichnis "
-    "quellenverzeichnis bibliographie références bibliografía referencias bibliografia 参考文献 "
-    "參考文獻 literature referencesandnotes литература списоклитературы"
-)
 _ENTRY = re.compile(r"^(\[[^\]]{1,12}\]|\d{1,3}\.)(?=\s|$)")
 _ENDED = tuple(".!?。！？:：")
 _INTERRUPTING = ("table", "caption", "footnote", "formula")
@@ -102,7 +97,7 @@ def mark_references(blocks: Sequence[TextBlock]) -> list[TextBlock]:
         if block.level:
             marked += _entries(pending)
             pending = []
-            if key_of(block.text) in _BIBLIOGRAPHY:
+            if is_references(key_of(block.text)):
                 level = block.level
             elif block.level <= level or level:
                 level = 0

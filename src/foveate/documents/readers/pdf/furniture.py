@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
+from foveate.documents.headings import is_bare_part
 from foveate.documents.numerals import roman_number
-from foveate.documents.parts import is_bare_part
 from foveate.documents.readers.pdf.lines import Line, Segment
 from foveate.documents.readers.pdf.tables import cells_of
 from foveate.documents.readers.pdf.words import Words

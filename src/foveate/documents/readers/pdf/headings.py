@@ -7,6 +7,15 @@ from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 from foveate.documents.blocks import name_set
+from foveate.documents.headings import (
+    NUMBER_WORDS,
+    PART_BEFORE,
+    is_bare_part,
+    is_contents,
+    is_section_key,
+    letters,
+    part_kind,
+)
 from foveate.documents.readers.pdf.extraction import Bookmark
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import (
@@ -19,19 +28,6 @@ from foveate.documents.readers.pdf.paragraphs import (
     is_centred,
 )
 
-_NAMED = re.compile(
-    r"^(chapter|part|appendix|annex|section|kapitel|teil|anhang|abschnitt|chapitre|partie|annexe|"
-    r"capítulo|apéndice|parte|capitolo|appendice|глава|приложение)\s+([0-9]+|[IVXLC]+|[A-Z])\b|"
-    r"^第\s*[0-9一二三四五六七八九十百]+\s*[章节節部回篇]",
-    re.I,
-)
-_KNOWN = name_set(
-    "abstract introduction references bibliography acknowledgments acknowledgements "
-    "acknowledgment acknowledgement conclusion conclusions appendix appendices discussion "
-    "methods results keywords zusammenfassung einleitung literatur literaturverzeichnis "
-    "danksagung anhang résumé bibliographie références 摘要 参考文献 引言 结论 謝辞 はじめに "
-    "index glossary preface foreword vorwort summary recitals preamble präambel préambule"
-) | {"related work"}
 _ADMONITIONS = name_set(
     "note notes tip hint warning caution important attention danger anmerkung hinweis tipp "
     "warnung achtung wichtig vorsicht remarque avertissement 注意 提示 警告 小技巧 小心"
@@ -70,18 +66,8 @@ _JOURNAL = re.compile(
     r"(?:(?:vol|no|issue)\b.{0,60})?",
     re.I,
 )
-_CONTENTS = name_set(
-    "contents tableofcontents inhaltsverzeichnis inhalt listoffigures listoftables "
-    "abbildungsverzeichnis tabellenverzeichnis tabledesmatières sommaire índice 目录 目錄 目次 "
-    "brieftableofcontents listofexamples"
-)
-_LABEL = re.compile(
-    r"^(chapter|part|appendix|kapitel|teil|anhang|chapitre|partie|annexe|capítulo|parte)?\s*"
-    r"(\d{1,3}|[IVXLC]{1,6}|[A-Z]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
-    r"thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty)$",
-    re.I,
-)
-_NOT_LETTERS = re.compile(r"[\W_]+")
+_LONE_NUMBER = re.compile(rf"\d{{1,3}}|[IVXLC]{{1,6}}|[A-Z]|{NUMBER_WORDS}", re.I)
+_LABELS = ("chapter", "part", "annex")
 _LONGEST = 150  # characters of a heading
 _TITLE_LENGTH = 250
 _PARAGRAPH = 300  # characters
@@ -122,8 +108,9 @@ def key_of(title: str) -> str:
     plain = NUMBERING.sub("", title)
     if plain == title and RUN_IN_MARK.match(title.split(None, 1)[0] if title else ""):
         plain = title.split(None, 1)[-1]
-    plain = _NAMED.sub("", plain) or plain
-    return _NOT_LETTERS.sub("", plain).casefold() or _NOT_LETTERS.sub("", title).casefold()
+    part = PART_BEFORE.match(plain)
+    plain = (plain[part.end() :] if part else "") or plain
+    return letters(plain) or letters(title)
 
 
 def mark_headings(
@@ -206,7 +193,7 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
         if block.page != blocks[0].page:
             return number
         text = block.text
-        if block.level or key_of(text) in _KNOWN or split_run_in(text):
+        if block.level or is_section_key(key_of(text)) or split_run_in(text):
             return number
         if block.kind == "prose" and block.lines[0].bold > 0.6 and NUMBERING.match(text):
             return number
@@ -223,13 +210,13 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
 def _opens_parts(blocks: Sequence[TextBlock], number: int) -> bool:
     """Return whether a block is the heading of a part, and others that look like it follow."""
     block = blocks[number]
-    named = _NAMED.match(block.text) if block.kind == "prose" else None
+    named = PART_BEFORE.match(block.text) if block.kind == "prose" else None
     if named is None or not named[1] or _is_something_else(block):
         return False
     style, word = style_of(block), named[1].casefold()
     return any(
         other.text.casefold().startswith(word)
-        and (found := _NAMED.match(other.text)) is not None
+        and (found := PART_BEFORE.match(other.text)) is not None
         and found[2] != named[2]
         and style_of(other) == style
         for other in blocks[number + 1 :]
@@ -252,10 +239,8 @@ def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -
                 if id(block) in matched or block.kind in ("table", "footnote", "code"):
                     continue
                 found = key_of(block.text) if len(block.text) < 2 * len(bookmark.title) + 40 else ""
-                whole = _NOT_LETTERS.sub("", block.text).casefold() if found else ""
-                if found == key or (
-                    whole and whole == _NOT_LETTERS.sub("", bookmark.title).casefold()
-                ):
+                whole = letters(block.text) if found else ""
+                if found == key or (whole and whole == letters(bookmark.title)):
                     distance = abs(page - bookmark.page) * 1000.0
                     if bookmark.top is not None:
                         distance += abs(block.lines[0].top - bookmark.top)
@@ -295,7 +280,7 @@ def _score_style(block: TextBlock, style: Style, typography: Typography) -> floa
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        is_known = style.is_italic or key_of(block.text) in _KNOWN
+        is_known = style.is_italic or is_section_key(key_of(block.text))
         stands_out = is_known and is_centred(block.lines[0])
         score -= 1.0 if style.is_capital or style.is_bold else 0.5 if stands_out else 2.5
     if style.is_bold and not typography.is_bold:
@@ -318,10 +303,10 @@ def _score(
     score = _score_style(block, style, typography)
     section = SECTION_NUMBER.match(text)
     numbering = section or NUMBERING.match(text)
-    if numbering or _NAMED.match(text):
+    if numbering or PART_BEFORE.match(text):
         score += 1.25
         score += 0.75 if is_centred(lines[0]) else 0.0
-    if text.strip(" .:").casefold() in _KNOWN or key_of(text) in _KNOWN:
+    if is_section_key(key_of(text)):
         score += 3.0 if is_centred(lines[0]) else 2.0
     apart = above is None or above.lines[-1].frame is not lines[0].frame
     if above is not None and not apart:
@@ -354,16 +339,23 @@ def tidy_headings(blocks: Sequence[TextBlock]) -> list[TextBlock]:
     tidied: list[TextBlock] = []
     for number, block in enumerate(blocks):
         following = blocks[number + 1] if number + 1 < len(blocks) else None
-        label = _LABEL.match(block.text) if block.kind == "prose" else None
-        if label and following and following.level and following.page == block.page:
-            if label[1] or not label[2].isalpha():  # not a number in words alone
+        is_label = block.kind == "prose" and _is_label(block.text)
+        if is_label and following and following.level and following.page == block.page:
+            if not block.text.isalpha():  # not a number in words alone
                 following.lines = block.lines + following.lines
                 following.text = f"{block.text} {following.text}"
             continue
-        if block.level and key_of(block.text) in _CONTENTS:
+        if block.level and is_contents(key_of(block.text)):
             continue
         tidied.append(block)
     return tidied
+
+
+def _is_label(text: str) -> bool:
+    """Return whether a text is the number of a chapter: "Chapter 3", "3", "Three"."""
+    if _LONE_NUMBER.fullmatch(text):
+        return True
+    return is_bare_part(text) and part_kind(text) in _LABELS
 
 
 def _set_levels(
@@ -399,11 +391,11 @@ def _set_levels(
             continue
         depth = 0 if trusted else _depth(block.text)
         block.level = depth or levels[style_of(block)]
-        if not trusted and _NAMED.match(block.text):
+        if not trusted and PART_BEFORE.match(block.text):
             part = block.level
         elif not trusted and block.text.startswith("§"):
             block.level = max(block.level, part + 1)
-        if key_of(block.text) in _KNOWN and not (has_numbers or trusted):
+        if is_section_key(key_of(block.text)) and not (has_numbers or trusted):
             block.level = 1
 
 
@@ -425,7 +417,7 @@ def _depth(text: str) -> int:
     """Return the level that a heading's numbering indicates; 0 if it indicates none."""
     found = NUMBERING.match(text)
     if not found:
-        return 1 if _NAMED.match(text) else 0
+        return 1 if PART_BEFORE.match(text) else 0
     if found["numbers"]:
         return int(found["numbers"].count(".")) + 1
     if found["lettered"]:
@@ -455,12 +447,16 @@ def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography)
     start = blocks[0].page if blocks else 1
     first = [block for block in blocks if block.page == start and block.kind in ("prose", "item")]
     first = [b for b in first if sum(map(str.isalpha, b.text)) > max(2, 0.4 * len(b.text))]
-    first = [block for block in first if key_of(block.text) not in _KNOWN | _CONTENTS]
+    first = [
+        block
+        for block in first
+        if not is_section_key(key_of(block.text)) and not is_contents(key_of(block.text))
+    ]
     if not first:
         return []
-    key = _NOT_LETTERS.sub("", stated).casefold()
+    key = letters(stated)
     for block in first:
-        if len(key) > 4 and _NOT_LETTERS.sub("", block.text).casefold() == key:
+        if len(key) > 4 and letters(block.text) == key:
             return [block]
     found = _largest(first, typography)
     if not found:

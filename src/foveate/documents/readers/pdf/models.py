@@ -13,7 +13,7 @@ from foveate.documents.blocks import (
     collapse,
     table_row,
 )
-from foveate.documents.layout import Layout, Word
+from foveate.documents.layout import Layout, PlacedWord
 from foveate.documents.structure import DocumentError, Kind
 
 _KINDS: dict[str, Kind] = {
@@ -60,7 +60,7 @@ def from_docling(document: Any) -> ParsedText:
     Args:
         document: A `docling_core.types.doc.DoclingDocument`.
     """
-    composer = _Composer(document)
+    composer = _DoclingComposer(document)
     title: str | None = None
     blocks: list[Block] = []
     for item, _ in document.iterate_items():
@@ -82,13 +82,13 @@ def from_docling(document: Any) -> ParsedText:
     return composer.finish(title, blocks)
 
 
-class _Composer:
+class _DoclingComposer:
     """Writes the text and records where its parts are: docling knows the boxes of paragraphs."""
 
     def __init__(self, document: Any) -> None:
         self._pages = {int(number): page.size for number, page in document.pages.items()}
         self._composer = TextComposer()
-        self._words: list[Word] = []
+        self._words: list[PlacedWord] = []
         self._num_boxes = 0
 
     def add(self, text: str, item: Any) -> MappedText:
@@ -134,5 +134,7 @@ class _Composer:
     def _note(self, start: int, page: int, box: Any) -> None:
         """Record a box, which may be measured from the lower edge of its page."""
         shown = box.to_top_left_origin(page_height=self._pages[page].height)
-        self._words.append(Word(start, self._num_boxes, page, shown.l, shown.t, shown.r, shown.b))
+        self._words.append(
+            PlacedWord(start, self._num_boxes, page, shown.l, shown.t, shown.r, shown.b)
+        )
         self._num_boxes += 1

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from foveate.documents.blocks import name_set
+from foveate.documents.headings import is_contents
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
-from foveate.documents.readers.plain.contents import is_announcement
 from foveate.documents.structure import Kind
 
 BULLET = re.compile(r"^[•‣▪■●○◦⁃►➢✓∗·*–—-]$")
@@ -161,7 +161,7 @@ def _announced_contents(lines: Sequence[Line]) -> set[int]:
     Its entries end in page numbers that never fall; one of them may take two lines.
     """
     order = sorted(range(len(lines)), key=lambda number: lines[number].baseline)
-    start = next((n for n in order if is_announcement(lines[n].text)), None)
+    start = next((n for n in order if is_contents(lines[n].text)), None)
     if start is None:
         return set()
     found: list[int] = [start]

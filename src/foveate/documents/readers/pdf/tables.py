@@ -11,11 +11,11 @@ _MARKER = re.compile(r"^([•‣▪■●○◦–—\-*∗·►✓]|\(?[0-9A-Za
 _NUMERIC = re.compile(r"^[\W\d]*\d[\W\d]*[a-zA-Z%]{0,3}$")
 _WIDEST_GAP = 3.0  # sizes between the baselines of two rows of a table
 
-Cell = tuple[int, int]
+CellBounds = tuple[int, int]
 """First word of a cell in its line, and the word after its last."""
 
 
-def cells_of(line: Line) -> list[Cell]:
+def cells_of(line: Line) -> list[CellBounds]:
     """Return the cells of a line."""
     bounds = [0, *line.cells, len(line.words)]
     return list(pairwise(bounds))
@@ -89,7 +89,7 @@ def _is_aligned(rows: Sequence[Line]) -> bool:
     return shared >= 0.6 * len(edges)
 
 
-def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, Cell]]]]:
+def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, CellBounds]]]]:
     """Arrange the lines of a table into rows and columns.
 
     A line without a first cell continues the row above it.
@@ -98,11 +98,11 @@ def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, Cell]]]]:
         For each row, for each column, the parts of lines in it.
     """
     columns = _find_columns(lines)
-    rows: list[list[list[tuple[Line, Cell]]]] = []
+    rows: list[list[list[tuple[Line, CellBounds]]]] = []
     previous: Line | None = None
     pitch = _pitch(lines)
     for line in lines:
-        placed: list[list[tuple[Line, Cell]]] = [[] for _ in columns]
+        placed: list[list[tuple[Line, CellBounds]]] = [[] for _ in columns]
         for first, last in cells_of(line):
             left = float(line.boxes[first, 0])
             right = float(line.boxes[first:last, 2].max())
@@ -151,7 +151,7 @@ def _find_columns(lines: Sequence[Line]) -> list[tuple[float, float]]:
     return columns
 
 
-def has_heads(rows: Sequence[Sequence[Sequence[tuple[Line, Cell]]]]) -> bool:
+def has_heads(rows: Sequence[Sequence[Sequence[tuple[Line, CellBounds]]]]) -> bool:
     """Return whether the first row names the columns: in bold type, or words above numbers."""
     if len(rows) < 2 or not all(rows[0][1:]):
         return False

@@ -33,9 +33,10 @@ from foveate.documents.blocks import (
     collapse,
     lift_title,
 )
+from foveate.documents.headings import is_contents, is_references
 from foveate.documents.metadata import parse_date, split_names
-from foveate.documents.parts import is_references
-from foveate.documents.readers.plain.contents import find_contents, is_announcement
+from foveate.documents.numbering import find_numbered
+from foveate.documents.readers.plain.contents import find_contents
 from foveate.documents.readers.plain.headings import (
     join_titles,
     levels_of,
@@ -50,7 +51,7 @@ from foveate.documents.readers.plain.lines import (
     ENTRY,
     MAX_WRAPPED_HEADING,
     Chunk,
-    Line,
+    TextLine,
     breaks_on_purpose,
     chunks_of,
     line_blocks,
@@ -92,6 +93,11 @@ _MAX_TITLE_LINES = 4
 
 def read(text: str) -> ParsedText:
     """Read headings and paragraphs."""
+    return find_numbered(read_lines(text))
+
+
+def read_lines(text: str) -> ParsedText:
+    """Read paragraphs and the headings that have a line of their own."""
     blocks = _without_licence(text, list(line_blocks(text)))
     lines = [line for block in blocks for line in block]
     if is_log(text, lines):
@@ -121,7 +127,7 @@ def read(text: str) -> ParsedText:
     return parsed
 
 
-def _without_licence(text: str, blocks: list[list[Line]]) -> list[list[Line]]:
+def _without_licence(text: str, blocks: list[list[TextLine]]) -> list[list[TextLine]]:
     """Leave out what Project Gutenberg puts before and after each book of a text."""
     marks = list(_LICENCE.finditer(text))
     if not marks:
@@ -137,7 +143,7 @@ def _without_licence(text: str, blocks: list[list[Line]]) -> list[list[Line]]:
         starts.append(start)
         ends.append(len(text))
 
-    def book_of(line: Line) -> int:
+    def book_of(line: TextLine) -> int:
         book = bisect_right(starts, line.start) - 1
         return book if line.start < ends[book] else 0
 
@@ -203,7 +209,7 @@ def _is_title(line: str, longest: int) -> bool:
         and sum(character.isalpha() for character in line) > 2
         and "http" not in line
         and "©" not in line
-        and not is_announcement(line)
+        and not is_contents(line)
     )
 
 
@@ -251,7 +257,7 @@ def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
         yield Prose(mapped(text, lines))
 
 
-def _item(text: str, lines: list[Line], width: int) -> Iterator[Prose]:
+def _item(text: str, lines: list[TextLine], width: int) -> Iterator[Prose]:
     """Yield an item of a list; its first line is a separate block if it is a title."""
     if len(lines) > 1:
         first, second, *_ = (text[line.start : line.end] for line in lines)
@@ -267,7 +273,7 @@ def _item(text: str, lines: list[Line], width: int) -> Iterator[Prose]:
 
 def _references(text: str, chunk: Chunk) -> Iterator[Prose]:
     """Yield the entries of a bibliography, one a paragraph unless they begin with marks."""
-    entry: list[Line] = []
+    entry: list[TextLine] = []
     lines = chunk.lines
     marked = ENTRY.match(text, lines[0].start) is not None
     for line in lines:
@@ -278,5 +284,5 @@ def _references(text: str, chunk: Chunk) -> Iterator[Prose]:
     yield Prose(mapped(text, entry), kind="reference")
 
 
-def _line(text: str, line: Line, kind: Kind) -> Prose:
+def _line(text: str, line: TextLine, kind: Kind) -> Prose:
     return Prose(MappedText.from_source(text, line.start, line.end), kind=kind)

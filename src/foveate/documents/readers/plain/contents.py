@@ -1,11 +1,10 @@
 """Tables of contents in plain text, which are left out."""
 
-import re
 from collections.abc import Sequence
 from itertools import islice
 from operator import add
 
-from foveate.documents.parts import is_bare_part, is_part
+from foveate.documents.headings import is_bare_part, is_contents, is_part
 from foveate.documents.readers.plain.headings import (
     has_number,
     has_page,
@@ -20,22 +19,7 @@ from foveate.documents.readers.plain.lines import (
     columns,
 )
 
-_ANNOUNCED = re.compile(
-    r"(?:(?:brief|full|detailed) )?"
-    r"(?:(?:table|list) of (?:contents|tables|figures|examples)|contents)"
-    r"|inhalt(?:sverzeichnis|sübersicht)?|(?:tabellen|abbildungs)verzeichnis"
-    r"|table des mati[èe]res|sommaire|liste des (?:tableaux|figures|illustrations)"
-    r"|[íi]ndice(?: general| de (?:contenidos?|tablas|figuras|cuadros))?|(?:tabla de )?contenidos?"
-    r"|lista de (?:tablas|figuras)|sommario|inhoud(?:sopgave)?|содержание|оглавление"
-    r"|目\s*[录錄次]|(?:表格|插图|图|表)(?:清单|目录|列表)|[図表]目次|[図表](?:の一覧|一覧)",
-    re.IGNORECASE,
-)
 _MIN_WIDTH = 40  # characters; shorter lines are not wrapped
-
-
-def is_announcement(line: str) -> bool:
-    """Return whether a line says that a table of contents follows."""
-    return len(line) < 40 and _ANNOUNCED.fullmatch(line.rstrip(".: ")) is not None
 
 
 def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
@@ -54,7 +38,7 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
     start = 0
     while start < len(chunks):
         chunk = chunks[start]
-        announced = is_announcement(chunk.shown.partition("\n")[0])
+        announced = is_contents(chunk.shown.partition("\n")[0])
         end = start + 1
         if announced or chunk.heading or _is_listed(chunk, start, last_seen):
             end, keys = _run(chunks, start, announced, last_seen)
@@ -91,7 +75,7 @@ def _run(
             if first
         ):
             break  # the text itself begins
-        if is_announcement(chunk.shown) or len(chunk.heading) == 1:
+        if is_contents(chunk.shown) or len(chunk.heading) == 1:
             break  # another one, or an underlined heading
         entries = _entries(chunk)
         may_be_new = announced and (len(entries) > 1 or index == start + 1)

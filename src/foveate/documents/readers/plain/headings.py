@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from foveate.documents.numerals import ROMAN_DIGITS, roman_number
-from foveate.documents.parts import (
+from foveate.documents.headings import (
+    CHINESE_NUMBER,
     END_OF_SENTENCE,
     PART_WORDS,
     PART_WORDS_PATTERN,
@@ -17,6 +17,7 @@ from foveate.documents.parts import (
     is_part,
     is_title_case,
 )
+from foveate.documents.numerals import number_values
 from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text_indents
 
 _NUMBERED = re.compile(
@@ -25,7 +26,7 @@ _NUMBERED = re.compile(
 _NUMBER_BEFORE = re.compile(
     rf"\W*(?:(?:(?:{PART_WORDS_PATTERN})\s+)?(?:\d{{1,3}}(?:\.\d{{1,3}})*|[A-Z](?:\.\d{{1,3}})+|[A-Z](?=[.:])|"
     r"[IVXLCivxlc]{1,7}(?=[.:]))[.:)]?\s+"
-    r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*\w[\s　：:、.．]+)(?=\S)",
+    rf"|{CHINESE_NUMBER}\w[\s　：:、.．]+)(?=\S)",
     re.IGNORECASE,
 )
 _NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*+)\s+\S")
@@ -161,15 +162,12 @@ def _numbers(chunk: Chunk) -> dict[str, tuple[int, ...]]:
     if not match or not (listed or _is_numbered_title(shown, match)):
         return {}
     first, *rest = match[1].split(".")
-    below = tuple(int(part) for part in rest)
-    if first.isdigit():
-        return {"arabic": (int(first), *below)}
-    found: dict[str, tuple[int, ...]] = {}
-    if not below and all(letter in ROMAN_DIGITS for letter in first):
-        found["roman"] = (roman_number(first),)
-    if len(first) == 1:
-        found["letter"] = (ord(first) - ord("A") + 1, *below)
-    return found
+    below = tuple(map(int, rest))
+    return {
+        script: (value, *below)
+        for script, value in number_values(first).items()
+        if not (below and script == "roman")
+    }
 
 
 def _is_numbered_title(shown: str, number: re.Match[str]) -> bool:

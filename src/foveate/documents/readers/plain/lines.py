@@ -36,7 +36,7 @@ _MAX_EDGE = 2  # lines of a running head or foot
 _MIN_PAGES = 3  # on which a running head recurs
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line that is not blank.
 
     Attributes:
@@ -62,14 +62,14 @@ class Chunk:
         is_wrapped: Whether its lines are a title that was wrapped.
     """
 
-    parts: list[list[Line]]
+    parts: list[list[TextLine]]
     shown: str
     is_list: bool = False
     heading: str = ""
     is_wrapped: bool = False
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[TextLine]:
         """All its lines."""
         return self.parts[0] if len(self.parts) == 1 else list(chain.from_iterable(self.parts))
 
@@ -86,9 +86,9 @@ class Chunk:
         return len(self.parts) == 1 and len(self.parts[0]) == 1 and len(self.shown) <= MAX_HEADING
 
 
-def line_blocks(text: str) -> Iterator[list[Line]]:
+def line_blocks(text: str) -> Iterator[list[TextLine]]:
     """Yield the lines of each block between blank lines, without page headers and footers."""
-    block: list[Line] = []
+    block: list[TextLine] = []
     for line in _body_lines(text):
         if line is not None:
             block.append(line)
@@ -99,7 +99,7 @@ def line_blocks(text: str) -> Iterator[list[Line]]:
         yield block
 
 
-def chunks_of(text: str, blocks: Iterable[list[Line]]) -> Iterator[Chunk]:
+def chunks_of(text: str, blocks: Iterable[list[TextLine]]) -> Iterator[Chunk]:
     """Yield the chunks of blocks of lines, in order; lines that only rule them off are left out."""
     for lines in blocks:
         shown = [text[start:end] for start, end, _ in lines]
@@ -113,7 +113,7 @@ def chunks_of(text: str, blocks: Iterable[list[Line]]) -> Iterator[Chunk]:
             start = rule + 1
 
 
-def mapped(text: str, lines: Sequence[Line]) -> MappedText:
+def mapped(text: str, lines: Sequence[TextLine]) -> MappedText:
     """Return the text of lines; what is between pages is left out.
 
     Where a line breaks between two characters of a script without spaces or within a word that is
@@ -201,9 +201,9 @@ def columns(line: str) -> int:
     return len(line) if line.isascii() else len(line) + len(_WIDE.findall(line))
 
 
-def _body_lines(text: str) -> list[Line | None]:
+def _body_lines(text: str) -> list[TextLine | None]:
     """Return all lines without page headers and footers; None stands for a blank line."""
-    lines: list[Line | None] = []
+    lines: list[TextLine | None] = []
     page_starts: list[int] = []
     offset = 0
     for raw in text.split("\n"):
@@ -215,7 +215,7 @@ def _body_lines(text: str) -> list[Line | None]:
             indent = before
             if "\t" in raw or "\f" in raw:
                 indent = len(raw[:before].replace("\f", "").expandtabs())
-            lines.append(Line(offset + before, offset + before + len(visible), indent))
+            lines.append(TextLine(offset + before, offset + before + len(visible), indent))
         else:
             lines.append(None)
         offset += len(raw) + 1
@@ -229,14 +229,14 @@ def _body_lines(text: str) -> list[Line | None]:
 
 
 def _without_running_heads(
-    text: str, lines: list[Line | None], page_starts: list[int]
-) -> list[Line | None]:
+    text: str, lines: list[TextLine | None], page_starts: list[int]
+) -> list[TextLine | None]:
     """Leave out the first and last lines of pages that recur, and join what they separated."""
     bounds = sorted({0, *page_starts, len(lines)})
     pages = [[line for line in lines[start:end] if line] for start, end in pairwise(bounds)]
     pages = [page for page in pages if page]
 
-    def key(line: Line) -> str:
+    def key(line: TextLine) -> str:
         return _DIGITS.sub("0", " ".join(text[line.start : line.end].split()))
 
     counts = Counter(
@@ -245,18 +245,18 @@ def _without_running_heads(
         for edge in {key(line) for line in (*page[:_MAX_EDGE], *page[-_MAX_EDGE:])}
     )
 
-    def recurs(line: Line) -> bool:
+    def recurs(line: TextLine) -> bool:
         return counts[key(line)] >= _MIN_PAGES
 
-    dropped: set[Line] = set()
+    dropped: set[TextLine] = set()
     for page in pages:
         dropped.update(takewhile(recurs, page[:_MAX_EDGE]))
         dropped.update(takewhile(recurs, page[: -_MAX_EDGE - 1 : -1]))
     if not dropped:
         return lines
     starts = set(page_starts)
-    kept: list[Line | None] = []
-    last: Line | None = None  # the last line kept
+    kept: list[TextLine | None] = []
+    last: TextLine | None = None  # the last line kept
     crosses_page = False
     for index, line in enumerate(lines):
         crosses_page = crosses_page or index in starts
@@ -271,7 +271,7 @@ def _without_running_heads(
     return kept
 
 
-def _continues(text: str, line: Line, following: Line) -> bool:
+def _continues(text: str, line: TextLine, following: TextLine) -> bool:
     """Return whether a paragraph runs on from the last line of a page to the first of the next."""
     return (
         text[line.end - 1] not in ".!?:;。！？：；"
@@ -289,7 +289,7 @@ def _underlines(rule: str, title: str) -> bool:
     )
 
 
-def _labels(title: str, lines: list[Line]) -> bool:
+def _labels(title: str, lines: list[TextLine]) -> bool:
     """Return whether the first line is the heading of a manual page: NAME, over indented text."""
     first, second, *_ = lines
     return (
@@ -302,7 +302,7 @@ def _labels(title: str, lines: list[Line]) -> bool:
     )
 
 
-def _lists_apart(text: str, lines: list[Line], shown: list[str]) -> Iterator[Chunk]:
+def _lists_apart(text: str, lines: list[TextLine], shown: list[str]) -> Iterator[Chunk]:
     """Yield a block as one chunk or, if it contains lists, the lists and what is around them."""
     if len(lines) > 1 and _labels(shown[0], lines):
         yield Chunk([lines[:1]], shown[0], heading="label")
@@ -311,7 +311,7 @@ def _lists_apart(text: str, lines: list[Line], shown: list[str]) -> Iterator[Chu
     if not any(is_marked):
         yield Chunk([lines], "\n".join(shown))
         return
-    runs: list[tuple[bool, list[list[Line]]]] = []
+    runs: list[tuple[bool, list[list[TextLine]]]] = []
     width = usual_width(shown)
     marker = 0  # indentation of the marker of the current item
     for n, (line, starts_item) in enumerate(zip(lines, is_marked, strict=True)):
@@ -337,13 +337,13 @@ def _lists_apart(text: str, lines: list[Line], shown: list[str]) -> Iterator[Chu
         yield Chunk(parts, "\n".join(inside), is_list)
 
 
-def _hangs(item: list[Line], marker: int) -> bool:
+def _hangs(item: list[TextLine], marker: int) -> bool:
     """Return whether the second line of an item is indented further than its marker."""
     return len(item) > 1 and item[1].indent > marker
 
 
 def _is_indented_first(
-    items: list[list[Line]], line: Line, above: str, shown: str, width: int
+    items: list[list[TextLine]], line: TextLine, above: str, shown: str, width: int
 ) -> bool:
     """Return whether only the first line of an item is indented, and it runs on at the margin."""
     outdent = items[-1][0].indent - line.indent
@@ -356,7 +356,7 @@ def _is_indented_first(
     )
 
 
-def _markers(lines: list[Line], shown: list[str]) -> list[bool]:
+def _markers(lines: list[TextLine], shown: list[str]) -> list[bool]:
     """Return which lines begin an item, rather than happen to begin like one."""
     matches = [_MARKER.match(line) for line in shown]
     if not any(matches):

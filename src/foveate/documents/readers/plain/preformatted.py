@@ -7,7 +7,7 @@ from itertools import pairwise
 from foveate.documents.blocks import MappedText, Prose, table_row
 from foveate.documents.readers.plain.lines import (
     Chunk,
-    Line,
+    TextLine,
     breaks_on_purpose,
     columns,
     is_wrapped,
@@ -31,7 +31,7 @@ _MIN_RECORDS = 4
 _END = ".,;:!?…。，；：！？—-”\"'»)"
 
 
-def is_log(text: str, lines: Sequence[Line]) -> bool:
+def is_log(text: str, lines: Sequence[TextLine]) -> bool:
     """Return whether most lines begin with a time."""
     if len(lines) < _MIN_LOG_LINES:
         return False
@@ -83,12 +83,12 @@ def is_drawn_table(chunk: Chunk) -> bool:
     return len(lines) > 2 and all(line[0] in "|+" and line[-1] in "|+" for line in lines)
 
 
-def table_rows(text: str, lines: Sequence[Line]) -> list[Prose]:
+def table_rows(text: str, lines: Sequence[TextLine]) -> list[Prose]:
     """Return the rows of a drawn table, each with its column headers.
 
     The first row holds the headers if a ruled line follows it.
     """
-    rows: list[list[Line]] = [[]]
+    rows: list[list[TextLine]] = [[]]
     for line in lines:
         if set(text[line.start : line.end]) <= set("|+-=: "):
             rows.append([])
@@ -103,7 +103,7 @@ def table_rows(text: str, lines: Sequence[Line]) -> list[Prose]:
     return [Prose(row, kind="table") for row in (table_row(heads, found) for found in cells) if row]
 
 
-def _cells(text: str, row: list[Line]) -> list[MappedText]:
+def _cells(text: str, row: list[TextLine]) -> list[MappedText]:
     """Return the cells of a row, whose text may continue on its next lines."""
     cells: list[MappedText] = []
     for line in row:

@@ -7,17 +7,22 @@ only.", or "Article 3" directly above its text.
 import re
 from collections.abc import Sequence
 
-from foveate.documents.parts import LAW_PARTS, is_bare_part, is_title_case, part_kind
+from foveate.documents.headings import (
+    LAW_PARTS,
+    LAW_PARTS_PATTERN,
+    is_bare_part,
+    is_title_case,
+    part_kind,
+)
 from foveate.documents.readers.plain.lines import (
     MAX_HEADING,
     Chunk,
-    Line,
+    TextLine,
     breaks_on_purpose,
     columns,
 )
 
-_WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
-_NUMBER = rf"(?i:(?:{_WORDS}))\s+(?:\d{{1,4}}(?:\.\d{{1,3}})*[a-z]?|[IVXLC]{{1,7}})"
+_NUMBER = rf"(?i:(?:{LAW_PARTS_PATTERN}))\s+(?:\d{{1,4}}(?:\.\d{{1,3}})*[a-z]?|[IVXLC]{{1,7}})"
 _TEXT_BEHIND = r"[.:](?:\s*[–—-]{1,2})?\s+(?=[^\W\d_a-z]|[\"“(\[])"
 _TITLED = re.compile(rf"({_NUMBER}\s*[.:–—-]{{0,2}}\s+(\w[^.:;!?]{{2,}})){_TEXT_BEHIND}")
 _UNTITLED = re.compile(rf"({_NUMBER}){_TEXT_BEHIND}")
@@ -86,13 +91,13 @@ def _divided(chunk: Chunk, end: int) -> list[Chunk]:
     ]
 
 
-def _cut(lines: Sequence[Line], shown: str, start: int, end: int) -> list[Line]:
+def _cut(lines: Sequence[TextLine], shown: str, start: int, end: int) -> list[TextLine]:
     """Return the lines, or their parts, between two offsets of the text that they show."""
-    cut: list[Line] = []
+    cut: list[TextLine] = []
     offset = 0
     for line, text in zip(lines, shown.split("\n"), strict=True):
         first, last = max(start - offset, 0), min(end - offset, len(text))
         if first < last:
-            cut.append(Line(line.start + first, line.start + last, line.indent))
+            cut.append(TextLine(line.start + first, line.start + last, line.indent))
         offset += len(text) + 1
     return cut

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from foveate.documents.parts import is_name, is_references
+from foveate.documents.headings import TERMS, is_name, is_paper_name, is_references
 from foveate.documents.readers.plain.lines import (
     ENTRY,
-    Line,
+    TextLine,
     begins_item,
     breaks_on_purpose,
     columns,
@@ -46,14 +46,6 @@ _CLAUSE = re.compile(  # a title has such words at most as a question: How cod a
     r"\b(?:are|be|been|can|had|has|have|if|is|it|let|such|that|these|this|was|we|were|which|will)\b",
     re.I,
 )
-_TERMS = ("categories and subject descriptors", "general terms", "keywords", "index terms")
-_NAMES = frozenset(  # of sections, besides those of all documents
-    (
-        *_TERMS,
-        *("related work", "background", "methods", "materials and methods", "results"),
-        *("discussion", "evaluation", "future work", "conclusions and future work"),
-    )
-)
 
 
 class Divided(NamedTuple):
@@ -65,12 +57,12 @@ class Divided(NamedTuple):
         wrapped: Where titles and headings that fill several lines start.
     """
 
-    blocks: list[list[Line]]
+    blocks: list[list[TextLine]]
     headings: frozenset[int] = frozenset()
     wrapped: frozenset[int] = frozenset()
 
 
-def divide(text: str, blocks: list[list[Line]]) -> Divided:
+def divide(text: str, blocks: list[list[TextLine]]) -> Divided:
     """Divide blocks of lines into paragraphs and headings where blank lines do not.
 
     Args:
@@ -89,7 +81,7 @@ def divide(text: str, blocks: list[list[Line]]) -> Divided:
     return _divide_wrapped(text, blocks)
 
 
-def _longest_run(text: str, block: list[Line]) -> int:
+def _longest_run(text: str, block: list[TextLine]) -> int:
     """Return the number of lines of a block or, if indentation shows lists, between their items."""
     items = (
         n
@@ -99,7 +91,7 @@ def _longest_run(text: str, block: list[Line]) -> int:
     return max(end - start for start, end in pairwise((0, *items, len(block))))
 
 
-def _has_long_lines(text: str, lines: Sequence[Line]) -> bool:
+def _has_long_lines(text: str, lines: Sequence[TextLine]) -> bool:
     """Return whether most of the text is in lines that are paragraphs."""
     long = [
         one.end - one.start
@@ -114,9 +106,9 @@ def _has_long_lines(text: str, lines: Sequence[Line]) -> bool:
     return 2 * sum(long) > total and 2 * wrapped < len(long)
 
 
-def _single_lines(text: str, block: list[Line]) -> Iterator[list[Line]]:
+def _single_lines(text: str, block: list[TextLine]) -> Iterator[list[TextLine]]:
     """Yield each line by itself, but items of a list, and lines that go on, with those above."""
-    part: list[Line] = []
+    part: list[TextLine] = []
     for line in block:
         shown = text[line.start : line.end]
         is_long = line.end - line.start >= _LONG
@@ -132,7 +124,7 @@ def _single_lines(text: str, block: list[Line]) -> Iterator[list[Line]]:
         yield part
 
 
-def _divide_wrapped(text: str, blocks: list[list[Line]]) -> Divided:
+def _divide_wrapped(text: str, blocks: list[list[TextLine]]) -> Divided:
     lines = list(chain.from_iterable(blocks))
     shown = [text[line.start : line.end] for line in lines]
     width = usual_width(shown)
@@ -141,7 +133,7 @@ def _divide_wrapped(text: str, blocks: list[list[Line]]) -> Divided:
     first_heading = min(headings, default=0)
     num_front = first_heading if first_heading < _MAX_FRONT else 0
     block_starts = {block[0].start for block in blocks}
-    divided: list[list[Line]] = []
+    divided: list[list[TextLine]] = []
     in_references = False
     for n, line in enumerate(lines):
         if n == 0 or line.start in block_starts or n in headings:
@@ -212,7 +204,7 @@ def _number_length(line: str) -> int:
 def _is_named(line: str) -> bool:
     """Return whether a line is the name that sections of many documents have: Abstract."""
     name = _TRAILING.sub("", line[_number_length(line) :])
-    return not line[0].islower() and (is_name(name) or name.casefold() in _NAMES)
+    return not line[0].islower() and (is_name(name) or is_paper_name(name))
 
 
 def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
@@ -272,7 +264,7 @@ def _stands_apart(shown: Sequence[str], n: int, width: int, headings: set[int]) 
         and _LONG_WORD.search(line) is not None
         and (line.isupper() or not (_CLAUSE.match(line) or _SMALL_END.search(line)))
         and (n - 1 in headings or _may_end(above))
-        and above.casefold() not in _TERMS
+        and above.casefold() not in TERMS
         and below[0].isupper()
         and (n + 1 in headings or columns(below) > 0.6 * width)
     )

@@ -1,12 +1,11 @@
 """Speech without content: marks of sounds, fillers, and backchannels."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from foveate.documents.blocks import Block, MappedText, Prose
-from foveate.documents.language import SAMPLE, detect_language
+from foveate.documents.language import detect_language_of
 
 # What transcribers write in brackets about sounds, in English, German, French and Spanish. Other
 # brackets, such as "(Wales)" and "[the minister]", are words.
@@ -39,7 +38,7 @@ _BACKCHANNEL = re.compile(
 _MAX_BACKCHANNEL = 80  # characters
 
 
-def clean(blocks: Sequence[Block]) -> list[Block]:
+def clean(blocks: Sequence[Block]) -> tuple[list[Block], str]:
     """Remove from a transcript what nobody would look for.
 
     These are marks of sounds, such as "{vocalsound}" and "[laughter]"; the fillers "um", "uh" and
@@ -50,9 +49,11 @@ def clean(blocks: Sequence[Block]) -> list[Block]:
         blocks: The turns in order, and headings among them.
 
     Returns:
-        The blocks that are left. If a transcript holds nothing but backchannels, they are kept.
+        The blocks that are left, and the language of the transcript. If it holds nothing but
+        backchannels, they are kept.
     """
-    filler = _filler_pattern(_language(blocks))
+    language = detect_language_of(str(block.text) for block in blocks if isinstance(block, Prose))
+    filler = _filler_pattern(language)
     spoken: list[Block] = [
         replace(block, text=_without(filler, _without(_MARK, block.text)))
         if isinstance(block, Prose)
@@ -68,16 +69,12 @@ def clean(blocks: Sequence[Block]) -> list[Block]:
             if not (asks or was_asked) and _is_backchannel(shown):
                 continue
         kept.append(block)
-    return kept if any(isinstance(block, Prose) and block.text for block in kept) else spoken
+    has_words = any(isinstance(block, Prose) and block.text for block in kept)
+    return kept if has_words else spoken, language
 
 
 def _is_backchannel(shown: str) -> bool:
     return len(shown) <= _MAX_BACKCHANNEL and all(map(_BACKCHANNEL.fullmatch, _WORD.findall(shown)))
-
-
-def _language(blocks: Iterable[Block]) -> str:
-    turns = (str(block.text) for block in blocks if isinstance(block, Prose))
-    return detect_language("\n".join(islice(turns, 500))[:SAMPLE])
 
 
 def _filler_pattern(language: str) -> re.Pattern[str]:

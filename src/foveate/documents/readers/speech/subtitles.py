@@ -75,7 +75,8 @@ def read(text: str) -> ParsedText:
     marks = tuple(
         Landmark(line.text.source_span(0, 1)[0], _clock(line.start)) for line in lines if line.text
     )
-    return ParsedText(None, clean(turns), landmarks=marks)
+    blocks, language = clean(turns)
+    return ParsedText(None, blocks, landmarks=marks, language=language)
 
 
 def _lines(text: str) -> Iterator[_Line]:

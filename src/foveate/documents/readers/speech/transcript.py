@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from foveate.documents.blocks import Block, Heading, ParsedText, Prose, lift_title
-from foveate.documents.readers.plain.lines import Line, line_blocks, mapped
+from foveate.documents.readers.plain.lines import TextLine, line_blocks, mapped
 from foveate.documents.readers.speech.fillers import clean
 from foveate.documents.readers.speech.turns import TIME, Turns, find_turns, labelled_turns
 
@@ -23,7 +24,8 @@ def read(text: str) -> ParsedText:
     """
     blocks = list(line_blocks(text))
     turns = find_turns(text, blocks) or labelled_turns(text, blocks)
-    return lift_title(clean(list(_blocks(text, turns))))
+    said, language = clean(list(_blocks(text, turns)))
+    return replace(lift_title(said), language=language)
 
 
 def looks_like_transcript(text: str) -> bool:
@@ -32,7 +34,7 @@ def looks_like_transcript(text: str) -> bool:
 
 
 def _blocks(text: str, turns: Turns) -> Iterator[Block]:
-    part: list[Line] = []
+    part: list[TextLine] = []
     speaker: str | None = None
     said_from = 0  # index of the first line below a header
     for index, line in enumerate(turns.lines):
@@ -55,7 +57,7 @@ def _blocks(text: str, turns: Turns) -> Iterator[Block]:
                 part = []
             yield Heading(1, shown)
         elif not _OMITTED.fullmatch(shown):
-            part.append(Line(start, line.end, line.indent))
+            part.append(TextLine(start, line.end, line.indent))
     if part:
         yield Prose(mapped(text, part), speaker)
 

@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from foveate.documents.blocks import name_set
-from foveate.documents.readers.plain.lines import Line
+from foveate.documents.readers.plain.lines import TextLine
 
 _MERIDIEM = r"(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
 _CLOCK = rf"\d{{1,2}}[:.]\d\d(?:[:.]\d\d)?(?:[.,]\d{{1,3}})?{_MERIDIEM}"
@@ -132,7 +132,7 @@ class Turns(NamedTuple):
         may_have_headings: Whether lines in capitals between turns are headings.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[TextLine]
     openings: Mapping[int, Opening]
     paragraphs: frozenset[int]
     may_have_headings: bool = False
@@ -147,7 +147,7 @@ def match_turn(line: str) -> re.Match[str] | None:
     return match
 
 
-def find_turns(text: str, blocks: Sequence[Sequence[Line]]) -> Turns | None:
+def find_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns | None:
     """Find the turns of a text that is a transcript.
 
     Args:
@@ -172,7 +172,7 @@ def find_turns(text: str, blocks: Sequence[Sequence[Line]]) -> Turns | None:
     return Turns(lines, found, frozenset(starts), may_have_headings=True) if found else None
 
 
-def labelled_turns(text: str, blocks: Sequence[Sequence[Line]]) -> Turns:
+def labelled_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns:
     """Take each line with a name before a colon as a turn, of whatever kind the text is."""
     lines = [line for block in blocks for line in block]
     openings: dict[int, Opening] = {}
@@ -271,13 +271,13 @@ def _seconds(header: str) -> int:
     return 60 * total + int(second) if second else total
 
 
-def _without_numbers(text: str, lines: Sequence[Line]) -> list[Line]:
+def _without_numbers(text: str, lines: Sequence[TextLine]) -> list[TextLine]:
     """Return the numbered lines of a court record without their numbers.
 
     Lines without a number, such as running heads, are left out. If the lines are not numbered from
     1 on each page, the result is empty.
     """
-    kept: list[Line] = []
+    kept: list[TextLine] = []
     num_numbered = num_next = 0
     last = 0
     for line in lines:
@@ -288,7 +288,7 @@ def _without_numbers(text: str, lines: Sequence[Line]) -> list[Line]:
         num_next += int(match[1]) in (1, last + 1)
         last = int(match[1])
         if match.end() < line.end:
-            kept.append(Line(match.end(), line.end, line.indent))
+            kept.append(TextLine(match.end(), line.end, line.indent))
     is_numbered = (
         num_numbered >= _MIN_NUMBERED
         and num_numbered > _MAJORITY * len(lines)

@@ -1,5 +1,6 @@
 """Tree attention on the GPU: tiles of whole families, forward and backward, as torch ops."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,9 +19,7 @@ __all__ = ["backward_op", "forward_op", "tree_attention"]
 
 
 def tree_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    inputs: tuple[Tensor, ...],
     tiles: ForestTiles,
     edges: tuple[bool, bool, bool],
     scale: float,
@@ -28,18 +27,22 @@ def tree_attention(
     """Compute the attention of `(n, heads, head_dim)` within the families of a forest.
 
     Args:
-        q: Queries, float16, bfloat16 or float32, any strides.
-        k: Keys, like q.
-        v: Values, like q.
-        tiles: The tiles of the forest, in the node order of q, k and v.
+        inputs: Queries, keys and values, float16, bfloat16 or float32, any strides; or all of them
+            in one tensor, `(n, 3, heads, head_dim)`.
+        tiles: The tiles of the forest, in the node order of the inputs.
         edges: Whether nodes attend to their parent, their siblings and their children.
         scale: Factor on the scores.
     """
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        out: Tensor = _TreeAttention.apply(q, k, v, *tiles, *edges, scale)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        out: Tensor = _TreeAttention.apply(*tiles, *edges, scale, *inputs)
     else:
-        out, _ = forward_op(q, k, v, *tiles, *edges, scale)
+        out, _ = forward_op(*_separate(inputs), *tiles, *edges, scale)
     return out
+
+
+def _separate(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return queries, keys and values."""
+    return inputs if len(inputs) == 3 else inputs[0].unbind(1)
 
 
 _OPTIONS = (
@@ -75,18 +78,21 @@ def backward_op(
 
 
 class _TreeAttention(torch.autograd.Function):
-    """Saves q, k, v, the output and one float32 per node and head."""
+    """Saves the inputs, the output and one float32 per node and head."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *options: Any) -> Tensor:
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        options, inputs = arguments[:7], arguments[7:]
         out: Tensor
-        out, lse = forward_op(q, k, v, *options)
-        ctx.save_for_backward(q, k, v, out, lse, *options[:2])
+        out, lse = forward_op(*_separate(inputs), *options)
+        ctx.save_for_backward(out, lse, *options[:2], *inputs)
         ctx.options = options[2:]
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        dq, dk, dv = backward_op(grad, *ctx.saved_tensors, *ctx.options).unbind(1)
-        return dq, dk, dv, *[None] * 7
+        out, lse, members, lists, *inputs = ctx.saved_tensors
+        tiles = members, lists
+        gradients: Tensor = backward_op(grad, *_separate(inputs), out, lse, *tiles, *ctx.options)
+        return *[None] * 7, *(gradients.unbind(1) if len(inputs) == 3 else (gradients,))

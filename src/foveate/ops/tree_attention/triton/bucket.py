@@ -13,8 +13,6 @@ One program copies one tile and `SIZE` nodes. It reads and writes 2 · 512 bytes
 lists and 8 · 8 · `SIZE` of nodes: 1.3 MB for 16,384 nodes, less time than launching it takes.
 """
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -27,26 +25,6 @@ from .partition import SIZE, ForestTiles
 
 _SMALLEST_FAMILY = 1023
 """Children that a parent in any bucket may have."""
-
-
-class PaddedForest(NamedTuple):
-    """A forest in level order with `size` nodes, those beyond its own being roots without children.
-
-    Attributes:
-        nodes: `(4, size)` int64: parent, level, first child and number of children.
-        tiles: The tiles and upper bounds of their numbers: the forest's own closed tiles, those of
-            the padding, empty ones, and those of large families.
-        largest_family: An upper bound of the number of children of any node.
-    """
-
-    nodes: Tensor
-    tiles: ForestTiles
-    largest_family: int
-
-    @property
-    def size(self) -> int:
-        """The number of nodes, with padding."""
-        return self.nodes.shape[1]
 
 
 def bucket_counts(counts: list[int], num_nodes: int, size: int) -> list[int]:
@@ -78,8 +56,23 @@ def pad_forest(
     num_children: Tensor,
     tiles: ForestTiles,
     largest_family: int,
-) -> PaddedForest:
-    """Pad a forest in level order, `(n,)` int64 each, to its bucket, without synchronizing."""
+) -> tuple[Tensor, ForestTiles, int]:
+    """Pad a forest in level order to one of a few sizes, without synchronizing.
+
+    Args:
+        parent: `(n,)` int64, like the others; see `Tree`.
+        level: See there.
+        first_child: See there.
+        num_children: See there.
+        tiles: The tiles of the forest.
+        largest_family: The largest number of children of any node.
+
+    Returns:
+        Parent, level, first child and number of children of `size` nodes, `(4, size)` int64; the
+        tiles with upper bounds of their numbers: the forest's own closed tiles, those of the
+        padding, empty ones, and those of large families; and an upper bound of the number of
+        children of any node.
+    """
     num_nodes, device = len(parent), parent.device
     size = bucket_size(num_nodes)
     counts = bucket_counts(tiles.counts, num_nodes, size)
@@ -92,7 +85,7 @@ def pad_forest(
     programs = max(capacity, -(-size // SIZE))
     launch(_pad, programs, (*tensors, nodes, members, lists), (), numbers, (SIZE,), num_warps=2)
     largest_family = next_power_of_2(max(_SMALLEST_FAMILY, largest_family) + 1) - 1
-    return PaddedForest(nodes, ForestTiles(members, lists, counts), largest_family)
+    return nodes, ForestTiles(members, lists, counts), largest_family
 
 
 @triton.jit(

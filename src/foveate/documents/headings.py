@@ -1,0 +1,251 @@
+"""The words of headings, for all formats: "Chapter 3", "Abstract", "Contents", in many languages.
+
+Headings are recognized here by their words alone; how they look and where they stand is for the
+readers to judge.
+"""
+
+import re
+
+_ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
+_FOREIGN_ORDINALS = (
+    r"(?:erst|zweit|dritt|viert|fünft|sechst|sieben?t|acht|neunt|zehnt|elft|zwölft)e[rs]?"
+    r"|premi(?:er|ère)|seconde?|(?:deux|trois|quatr|cinqu|six|sept|huit|neuv|dix)ième"
+    r"|primer[oa]?|segund[oa]|tercer[oa]?|cuart[oa]|quint[oa]|sext[oa]|séptim[oa]|octav[oa]"
+    r"|noven[oa]|décim[oa]|primeir[oa]|terceir[oa]|quart[oa]|prim[oa]|second[oa]|terz[oa]|sest[oa]"
+    r"|перв(?:ая|ый)|втор(?:ая|ой)|трет(?:ья|ий)|четв[её]рт(?:ая|ый)|пят(?:ая|ый)|шест(?:ая|ой)"
+)
+_UNITS = "one|two|three|four|five|six|seven|eight|nine"
+NUMBER_WORDS = (
+    rf"{_UNITS}|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
+    rf"(?:twenty|thirty|forty|fifty)(?:[- ](?:{_UNITS}))?"
+)
+_NUMBER = (
+    r"(?:\d{1,3}(?:\.\d{1,3})*(?:er|re|º|ª)?|[ivxlcdm]{1,9}(?:er|re)?|"
+    rf"(?:the )?(?:{_ORDINALS}|last)|{NUMBER_WORDS}|{_FOREIGN_ORDINALS})"
+)
+CHINESE_NUMBER = r"第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*"
+PART_WORDS = {  # by what they are called in English
+    "volume": "volume band tome tomo",
+    "book": "book buch livre libro livro книга الكتاب",
+    "part": "part teil partie parte deel часть раздел الباب القسم الجزء",
+    "title": "title titre título titel titolo",
+    "chapter": "chapter kapitel chapitre capítulo capitolo capo hoofdstuk глава الفصل",
+    "section": "section sec. abschnitt sección sezione seção afdeling المبحث",
+    "act": "act akt acte acto",
+    "scene": "scene szene scène escena",
+    "canto": "canto gesang chant",
+    "letter": "letter brief lettre carta",
+    "article": "article art. artikel artículo articolo artigo статья المادة مادة",
+    "annex": "annex appendix anhang anlage annexe anexo allegato schedule exhibit attachment "
+    "apéndice appendice приложение",
+}
+_PART_NAMES = {word: name for name, words in PART_WORDS.items() for word in words.split()}
+LAW_PARTS = frozenset(f"{PART_WORDS['section']} {PART_WORDS['article']}".split())
+"""What sections and articles are called; their text may begin right after their number."""
+
+LAW_PARTS_PATTERN = "|".join(map(re.escape, sorted(LAW_PARTS)))
+
+PART_WORDS_PATTERN = "|".join(map(re.escape, _PART_NAMES))
+_ARABIC_NUMBER = r"(?:\(?[\d٠-٩]{1,3}\)?|ال\w+(?:\s+عشرة?)?)"
+_PART = re.compile(
+    rf"({PART_WORDS_PATTERN})\s+(?:{_NUMBER}|{_ARABIC_NUMBER})\s*(?:[.:–—-](?!\d)\s*.*|\n.*|\([^()]*\))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_ORDINAL_PART = re.compile(  # Erster Abschnitt, Première partie
+    rf"(?!second )(?:{_FOREIGN_ORDINALS})\s+({PART_WORDS_PATTERN})\s*(?:[.:–—-]\s*.*|\n.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANNEX = re.compile(
+    rf"(?:(?:{'|'.join(PART_WORDS['annex'].split())})\s+[A-Z]\d{{0,2}}"
+    r"|(?:附录|附錄|付録)\s*[A-Z\d])(?:\s*[.:–—-]\s*.*|(?<=録[A-Z])\s.*|(?<=录[A-Z])\s.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Rechte
+    rf"(?i:({PART_WORDS_PATTERN}))\s+(?:\d{{1,3}}(?:\.\d{{1,3}})*|[IVXLC]{{1,7}}|[A-Z])\s+\w.*[^\W_]"
+)
+_BARE_PART = re.compile(
+    rf"(?:(?:{PART_WORDS_PATTERN})\s+(?:{_NUMBER}|{_ARABIC_NUMBER}|[A-Z])"
+    rf"|(?!second )(?:{_FOREIGN_ORDINALS})\s+(?:{PART_WORDS_PATTERN})"
+    rf"|{CHINESE_NUMBER}\w|제\s*\d{{1,3}}[편장절관조])[.:]?",
+    re.IGNORECASE,
+)
+_CHINESE_PART = re.compile(
+    rf"(?:{CHINESE_NUMBER}|제\s*\d{{1,3}}(?=[편장절관조]))"
+    r"([章回話话講讲節节条條款卷部篇編编幕편장절관조])"
+    r"(?:[\s　：:、.．].*|\n.*)?",
+    re.DOTALL,
+)
+_CHINESE_NAMES = dict.fromkeys("章回話话講讲장", "chapter") | dict.fromkeys("節节절", "section")
+_OUTERMOST = "|".join(
+    re.escape(word)
+    for name in ("chapter", "part", "section", "annex")
+    for word in PART_WORDS[name].split()
+)
+PART_BEFORE = re.compile(
+    rf"({_OUTERMOST})\s+(\d+|[IVXLC]+|[A-Z])\b|{CHINESE_NUMBER}[章节節部回篇]",
+    re.IGNORECASE,
+)
+"""The name and the number of a part that a heading begins with: "Chapter 3" of "Chapter 3 Eels"."""
+
+_PARAGRAPH = re.compile(r"§{1,2}\s*\d{1,4}\s?[a-z]?(?:\s*[.:–—-]?\s+[(\w].*)?")
+_NAMES_OF_SECTIONS = (
+    "abstract summary preamble introduction introductory preface foreword prologue epilogue "
+    "afterword postscript dedication conclusion conclusions acknowledgments acknowledgements "
+    "references bibliography appendix annex "
+    "zusammenfassung präambel einleitung einführung vorwort nachwort danksagung literatur "
+    "literaturverzeichnis anhang "
+    "résumé préambule préface avant-propos bibliographie références remerciements annexe annexes "
+    "épilogue "
+    "resumen introducción prólogo epílogo conclusión conclusiones bibliografía referencias "
+    "agradecimientos "
+    "摘要 序 序言 前言 引言 绪论 緒論 结论 結論 参考文献 參考文獻 致谢 附录 附錄 概要 要旨 "
+    "はじめに おわりに 序章 終章 まとめ 謝辞 付録"
+)
+_NAMES = _NAMES_OF_SECTIONS.split()
+_PAPER_NAMES = (  # of sections of papers, which are words like others elsewhere
+    *("background", "conclusions and future work", "discussion", "evaluation", "future work"),
+    *("materials and methods", "methods", "related work", "results"),
+)
+_OTHER_NAMES = (  # that need the looks of a heading, too
+    *("acknowledgment", "acknowledgement", "appendices", "glossary", "index", "recitals"),
+)
+TERMS = ("categories and subject descriptors", "general terms", "keywords", "index terms")
+"""The names of lists of terms above a paper."""
+
+_NAMED = re.compile(
+    rf"(?:(?:{_ORDINALS}|author['’]s|translator['’]s)\s+)?"
+    rf"(?:{'|'.join(_NAMES)}|(?:appendix|annex) [a-z0-9]{{1,3}})(?:[.:：](?: .*)?)?",
+    re.IGNORECASE,
+)
+_NOT_LETTERS = re.compile(r"[\W_]+")
+_KEYS = frozenset(
+    _NOT_LETTERS.sub("", name) for name in (*_NAMES, *_PAPER_NAMES, *_OTHER_NAMES, *TERMS)
+)
+_REFERENCES = re.compile(
+    r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?"
+    r"(?:(?:(?:normative|informative) ?)?references(?: ?and ?notes)?|bibliography"
+    r"|literature(?: ?cited)?|works ?cited|literatur(?:verzeichnis)?|quellenverzeichnis"
+    r"|bibliographie|références|bibliograf[ií]a|referencias|литература|список ?литературы"
+    r"|参考文献|參考文獻)\W*",
+    re.IGNORECASE,
+)
+_CONTENTS = re.compile(
+    r"(?:(?:brief|full|detailed) ?)?"
+    r"(?:(?:table|list) ?of ?(?:contents|tables|figures|examples)|contents)"
+    r"|inhalt(?:sverzeichnis|sübersicht)?|(?:tabellen|abbildungs)verzeichnis"
+    r"|table ?des ?mati[èe]res|sommaire|liste ?des ?(?:tableaux|figures|illustrations)"
+    r"|[íi]ndice(?: ?general| ?de ?(?:contenidos?|tablas|figuras|cuadros))?"
+    r"|(?:tabla ?de ?)?contenidos?|lista ?de ?(?:tablas|figuras)|sommario|inhoud(?:sopgave)?"
+    r"|содержание|оглавление|目\s*[录錄次]|(?:表格|插图|图|表)(?:清单|目录|列表)|[図表]目次"
+    r"|[図表](?:の一覧|一覧)",
+    re.IGNORECASE,
+)
+_MAX_CONTENTS = 40  # characters of the heading of a table of contents
+_TITLE_BEHIND = re.compile(r"\S+\s+\S+\s*[.:–—-]?\s*")  # the part and its number
+SMALL_WORDS = re.compile(
+    r"about|between|from|into|over|than|that|their|through|under|upon|with|without"
+    r"|nach|oder|über|unter|zwischen|avec|dans|entre|leur|pour|sans|para"
+)
+"""The words of more than three letters that titles write without capitals."""
+END_OF_SENTENCE = ".,;:!?。，；：！？"
+
+
+def is_part(heading: str) -> bool:
+    """Return whether a heading is that of a part: "Schedule 1", "Chapter IV. Silt", "Annex B"."""
+    return any(one.fullmatch(heading) for one in (_PART, _ORDINAL_PART, _ANNEX, _CHINESE_PART)) or (
+        _TITLED_PART.fullmatch(heading) is not None and _is_title(heading)
+    )
+
+
+def is_bare_part(heading: str) -> bool:
+    """Return whether a heading is that of a part without its title: "Schedule 1"."""
+    return _BARE_PART.fullmatch(heading) is not None
+
+
+def part_kind(heading: str) -> str:
+    """Return what a part is called in English, by the first word of its heading."""
+    return _part_name(heading.split(maxsplit=1)[0])
+
+
+def _part_name(word: str) -> str:
+    """Return what a part is called in English; empty for another word, such as SECTİON."""
+    return _PART_NAMES.get(word.lower(), "")
+
+
+def is_name(heading: str) -> bool:
+    """Return whether a heading is one that any document may have: "Abstract", "Appendix B"."""
+    return _NAMED.fullmatch(heading) is not None
+
+
+def is_references(heading: str) -> bool:
+    """Return whether a heading is that of a bibliography: "References", "7. Literatur"."""
+    return _REFERENCES.fullmatch(heading) is not None
+
+
+def is_contents(heading: str) -> bool:
+    """Return whether a heading says that a table of contents, or a list of tables, follows."""
+    heading = heading.rstrip(".: ")
+    return len(heading) < _MAX_CONTENTS and _CONTENTS.fullmatch(heading) is not None
+
+
+def letters(heading: str) -> str:
+    """Return the letters and digits of a heading, without case."""
+    return _NOT_LETTERS.sub("", heading).casefold()
+
+
+def is_paper_name(heading: str) -> bool:
+    """Return whether a heading is one that papers have: "Related Work"."""
+    return heading.casefold() in (*_PAPER_NAMES, *TERMS)
+
+
+def is_section_key(key: str) -> bool:
+    """Return whether letters are those of a name, which may have been spaced: "R E S U L T S"."""
+    return key in _KEYS
+
+
+def heading_kind(heading: str, *, is_line: bool) -> str:
+    """Return what a text is the heading of by its words; empty if it does not read like one.
+
+    Args:
+        heading: The text.
+        is_line: Whether it stands on a line of its own.
+
+    Returns:
+        What a part is called in English or Chinese, "§", or "named" for names such as "Abstract".
+    """
+    part = _PART.fullmatch(heading) or _ORDINAL_PART.fullmatch(heading)
+    if part and not (part[1].lower() in LAW_PARTS and _ends_sentence(heading)):
+        return _part_name(part[1])
+    if _ANNEX.fullmatch(heading):
+        return "annex"
+    if (part := _CHINESE_PART.fullmatch(heading)) and heading[-1] not in END_OF_SENTENCE:
+        return _CHINESE_NAMES.get(part[1], part[1])
+    if not is_line:
+        return ""
+    if _NAMED.fullmatch(heading):
+        return "named"
+    if (part := _TITLED_PART.fullmatch(heading)) and _is_title(heading):
+        return _part_name(part[1])
+    if _PARAGRAPH.fullmatch(heading) and heading[-1] not in END_OF_SENTENCE:
+        return "§"
+    return ""
+
+
+def _ends_sentence(shown: str) -> bool:
+    """Return whether the text after a number is a sentence: Section 2. The Buyer pays."""
+    title = _TITLE_BEHIND.sub("", shown, count=1)
+    words = [word for word in title.split() if len(word) > 3 and word[0].isalpha()]
+    capitals = sum(word[0].isupper() for word in words)
+    return title[-1:] in (*END_OF_SENTENCE, "؛", "،") and 2 * capitals <= len(words)
+
+
+def _is_title(shown: str) -> bool:
+    """Return whether the words after the number begin in capitals, as a sentence's may not."""
+    return shown.split()[2][0].isupper() and shown[-1] not in END_OF_SENTENCE
+
+
+def is_title_case(shown: str) -> bool:
+    """Return whether a line is of a few words, or most of its long words begin in capitals."""
+    words = shown.split()
+    long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
+    return len(words) < 4 or 2 * sum(word[0].isupper() for word in long_words) > len(long_words)

@@ -1,0 +1,128 @@
+"""The norms and feed-forward layers of T5 and LongT5: the same parameters in less time."""
+
+import torch
+from torch import Tensor, nn
+from transformers.activations import ACT2FN
+from transformers.models.longt5.modeling_longt5 import LongT5DenseGatedActDense, LongT5LayerNorm
+from transformers.models.t5.modeling_t5 import (
+    T5DenseActDense,
+    T5DenseGatedActDense,
+    T5LayerNorm,
+    T5PreTrainedModel,
+)
+
+from foveate.models.projections import feed_forward, to_weight_dtype
+from foveate.ops.backends import autocast
+from foveate.ops.gated_gelu import gated_gelu
+from foveate.ops.rms_norm import rms_norm
+
+from .patching import Patch
+
+_GELU_TANH = tuple(type(ACT2FN[name]) for name in ("gelu_new", "gelu_pytorch_tanh"))
+"""Two names in transformers for one function."""
+
+
+class RMSNorm(nn.Module):
+    """T5's norm in one kernel each way; a mixin for a class that has its parameters."""
+
+    weight: nn.Parameter
+    variance_epsilon: float
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Normalize `(..., d_model)`; the output has the dtype of the weight."""
+        # The input can be wider than the weight: T5 keeps some products of float16 in float32.
+        weight = self.weight
+        dtype = torch.promote_types(hidden_states.dtype, weight.dtype)
+        normed = rms_norm(hidden_states.to(dtype), weight.to(dtype), self.variance_epsilon)
+        return normed.to(weight.dtype)
+
+
+class _Float32MeanRMSNorm(RMSNorm):
+    """T5's norm, which computes the mean of squares in float32, in float64 models too."""
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Normalize `(..., d_model)`."""
+        if hidden_states.dtype == torch.float64:
+            normed: Tensor = super(RMSNorm, self).forward(hidden_states)
+            return normed
+        return super().forward(hidden_states)
+
+
+class FusedT5LayerNorm(_Float32MeanRMSNorm, T5LayerNorm):
+    """T5's norm."""
+
+
+class FusedLongT5LayerNorm(_Float32MeanRMSNorm, LongT5LayerNorm):
+    """LongT5's norm."""
+
+
+class PreciseT5LayerNorm(RMSNorm, T5LayerNorm):
+    """T5's norm, in float64 throughout in float64 models."""
+
+
+class GatedGELUDense(nn.Module):
+    """T5's gated feed-forward; a mixin for a class that has its parameters.
+
+    The activation is one kernel each way, and only the results of the products are kept for the
+    backward pass. Gates with other activations run the forward of transformers.
+    """
+
+    wi_0: nn.Linear
+    wi_1: nn.Linear
+    wo: nn.Linear
+    dropout: nn.Dropout
+    act: nn.Module
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Compute Wo · (GELU(W0 · x) ∘ (W1 · x)) for every x of `(..., d_model)`."""
+        if not isinstance(self.act, _GELU_TANH):
+            outputs: Tensor = super().forward(hidden_states)
+            return outputs
+        hidden_states = autocast(hidden_states)  # once for both products
+        gated = self.dropout(gated_gelu(self.wi_0(hidden_states), self.wi_1(hidden_states)))
+        output: Tensor = self.wo(to_weight_dtype(gated, self.wo))
+        return output
+
+
+class ReLUDense(nn.Module):
+    """T5's feed-forward without a gate; a mixin for a class that has its parameters."""
+
+    wi: nn.Linear
+    wo: nn.Linear
+    dropout: nn.Dropout
+    act: nn.Module
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Compute Wo · act(W · x) for every x of `(..., d_model)`."""
+        return feed_forward(hidden_states, self.wi, self.act, self.wo, self.dropout)
+
+
+class FusedT5DenseGatedActDense(GatedGELUDense, T5DenseGatedActDense):
+    """T5's gated feed-forward."""
+
+
+class FusedT5DenseActDense(ReLUDense, T5DenseActDense):
+    """T5's feed-forward without a gate."""
+
+
+class FusedLongT5DenseGatedActDense(GatedGELUDense, LongT5DenseGatedActDense):
+    """LongT5's gated feed-forward."""
+
+
+DERIVED_MODEL_PATCHES = (
+    Patch(T5LayerNorm, PreciseT5LayerNorm),
+    Patch(T5DenseActDense, FusedT5DenseActDense),
+    Patch(T5DenseGatedActDense, FusedT5DenseGatedActDense),
+)
+"""What Fovea and VCC, which are built of T5's layers, swap in their own encoders for good."""
+
+
+class DerivedT5Model(T5PreTrainedModel):
+    """Base class of models that are built from T5's layers."""
+
+    accepts_loss_kwargs = False  # the losses are means over a batch
+
+    @classmethod
+    def is_custom_code(cls) -> bool:
+        """Return False, so that T5's initialization reaches the layers of this model."""
+        return False
