@@ -42,8 +42,8 @@ def made(tmp_path_factory, small_encoder):
 @pytest.fixture
 def library(made, tmp_path, small_encoder):
     """A copy of it."""
-    shutil.copytree(made, tmp_path / "library")
-    return Index.open(tmp_path / "library", model=small_encoder)
+    shutil.copytree(made, tmp_path / "copy")
+    return Index.open(tmp_path / "copy", model=small_encoder)
 
 
 @pytest.fixture

@@ -105,13 +105,12 @@ class RayCluster:
             ImportError: Ray Data is not installed.
             RuntimeError: A worker cannot load the model, or fails otherwise.
             ValueError: The cluster has no room for the workers, or they cannot load the model
-                because it was never saved or has changed since.
+                because it was never saved.
         """
         if job.model.name == IN_MEMORY:
             raise ValueError(
                 "the workers of a cluster load the model by its name or path, and this one was "
-                "never saved, or has changed since: save it where all of them can read it, and "
-                "name that folder"
+                "never saved: save it where all of them can read it, and name that folder"
             )
         rounds = _rounds(units)
         first = next(rounds, None)
