@@ -73,10 +73,10 @@ def read_documents(
             f"{', '.join(sorted(known))}"
         )
     several = [paths] if isinstance(paths, str | PathLike) else paths
-    reading = _Reading(
+    reader = _FileReader(
         format, language, encoding, on_error, cache, options, on_skip or (lambda name: None)
     )
-    return (document for path in several for document in reading.read_path(path))
+    return (document for path in several for document in reader.read_path(path))
 
 
 def read_data(
@@ -102,12 +102,12 @@ def read_data(
         cache: Where documents are kept.
         options: Options of readers.
     """
-    reading = _Reading(format, language, encoding, on_error, cache, options)
-    return reading.read_file(name, lambda: load_bytes(data, name, format, encoding))
+    reader = _FileReader(format, language, encoding, on_error, cache, options)
+    return reader.read_file(name, lambda: load_bytes(data, name, format, encoding))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _FileReader:
     """How files are read; see `read_documents`."""
 
     format: str | None
