@@ -100,7 +100,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(benchmark=st.sampled_from(sorted(NEW_RECORDS)), data=st.data())
 def test_any_change_to_a_record_is_read_or_named(benchmark, data, tmp_path):
     record = copy.deepcopy(NEW_RECORDS[benchmark])

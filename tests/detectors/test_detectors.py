@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate import Document
@@ -198,7 +198,6 @@ def test_gibberish_has_binomial_lengths_and_uniform_letters():
     assert made[:5] != [keyword.text for keyword in gibberish(SEA, 5, seed=1)]
 
 
-@settings(max_examples=30)
 @given(st.integers(1, 12), st.floats(0, 1), st.integers(0, 99))
 def test_maximal_marginal_relevance_takes_the_best_of_what_is_left(rows, diversity, seed):
     generator = torch.Generator().manual_seed(seed)

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate import Document
@@ -38,7 +38,6 @@ def flat(*sentences, title="", heading=""):
     return Document.from_sections(title, [(heading, list(sentences))])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join), SECTIONS, st.integers(1, 5))
 def test_what_is_found_in_ragged_documents(title, sections, max_words):
     sections = [*sections, ("", ["Whales swim."])]

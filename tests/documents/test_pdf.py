@@ -73,7 +73,7 @@ def test_files_are_opened_again(monkeypatch):
         max_size=40,
     )
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_page_has_its_places(lines):
     writer = Writer()
     for line in lines:

@@ -134,7 +134,7 @@ def read(text, format):
 
 @pytest.mark.parametrize("format", MARKUP)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_spans_are_sorted_non_overlapping_and_inside(format, data):
     text = data.draw(texts(format))
     document = read(text, format)
@@ -156,7 +156,7 @@ MAIL = ["From: a@b.c\n", "Subject: x\n", "\n\n", "> ", "On 1 Jan a@b wrote:\n", 
 
 
 @given(text=st.lists(st.one_of(st.sampled_from(MAIL), LETTERS), max_size=20).map("".join))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_mail_is_composed_of_its_sentences(text):
     try:
         document = Document.from_bytes(f"From: a@b.c\n{text}".encode(), format="email")
@@ -170,7 +170,7 @@ def test_mail_is_composed_of_its_sentences(text):
 
 
 @given(data=st.binary(max_size=200), name=st.sampled_from([*FORMATS, None]))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_bytes_are_a_document_or_a_sentence_of_explanation(data, name):
     with suppress(DocumentError):
         Document.from_bytes(data, format=name)
@@ -198,7 +198,7 @@ def bodies(format):
 
 @pytest.mark.parametrize("format", PACKED)
 @given(data=st.data())
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_sentences_of_composed_texts_stand_at_their_spans(format, data):
     make, _ = PACKED[format]
     try:
@@ -232,7 +232,7 @@ def test_plain_text_reads_the_same_in_html_xml_and_json(letters):
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_merging_keeps_every_sentence_at_its_words(data):
     formats = data.draw(st.lists(st.sampled_from(sorted(MARKUP)), min_size=1, max_size=4))
     read_documents = [read(data.draw(texts(format)), format) for format in formats]

@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.documents import Document, DocumentError
@@ -255,7 +255,6 @@ def test_a_reference_below_the_rows_of_a_table():
 
 @pytest.mark.parametrize("format", NAMES)
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
 def test_any_nesting_gives_sentences_in_order(format, data):
     inner = data.draw(trees(format))
     text = {

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.evaluation import (
@@ -37,7 +37,6 @@ def longest_common(ours, theirs):
     return table[-1][-1]
 
 
-@settings(max_examples=50)
 @given(WORDS, WORDS)
 def test_rouge_l_takes_the_text_as_one_sequence(ours, theirs):
     expected = 200 * longest_common(ours, theirs) / (len(ours) + len(theirs))

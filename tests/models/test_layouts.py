@@ -31,7 +31,6 @@ def randn(*shape, seed=0):
 
 
 @given(masks(), st.integers(1, 9), st.integers(0, 20))
-@settings(max_examples=150, deadline=None)
 def test_rows_have_the_summaries_of_real_tokens(real, block_size, missing):
     packed = BlockSummaries.from_mask(real, block_size)
     states = randn(*real.shape, 3).masked_fill(~real[..., None], torch.nan)
@@ -51,7 +50,7 @@ def test_rows_have_the_summaries_of_real_tokens(real, block_size, missing):
 
 
 @given(masks(), st.integers(1, 9))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_rows_of_all_masks_are_laid_out_alike(real, block_size):
     (leaves, spec), (others, other_spec) = (
         pytree.tree_flatten(BlockSummaries.of_rows(mask, block_size)) for mask in (real, ~real)
@@ -66,7 +65,7 @@ def test_rows_of_all_masks_are_laid_out_alike(real, block_size):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(real=masks(), missing=st.integers(0, 20))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_longt5_of_rows_is_that_of_real_tokens(kind, real, missing):
     encoder = speed_up(longt5(kind)).encoder
     embeddings = randn(*real.shape, 16).requires_grad_()

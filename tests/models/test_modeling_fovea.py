@@ -55,7 +55,6 @@ def tokens(*shape):
     st.sampled_from(["left", "right", "between"]),
     st.sampled_from(["full", "paper"]),
 )
-@settings(deadline=None, max_examples=30)
 def test_a_row_depends_neither_on_padding_nor_on_its_batch_mates(lengths, side, coverage):
     config = FoveaConfig(**SIZES, block_size=4, coverage=coverage)
     model = made(FoveaEncoderModel, config)
@@ -80,7 +79,7 @@ def test_a_row_depends_neither_on_padding_nor_on_its_batch_mates(lengths, side, 
     st.sampled_from(["full", "paper"]),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_rows_padded_for_graphs_are_as_each_alone(lengths, coverage, has_gaps):
     model = made(FoveaEncoderModel, FoveaConfig(**SIZES, block_size=4, coverage=coverage))
     model.encoder.layer_runner = lambda *arguments: (model.encoder.run_layers, True)

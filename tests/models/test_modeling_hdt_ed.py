@@ -1,7 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from safetensors.torch import load_file
 from transformers import (
     AutoConfig,
@@ -180,7 +180,6 @@ def test_the_memory_is_selected_with_a_single_wait(read):
 
 
 @given(forests(max_nodes=25))
-@settings(deadline=None, max_examples=50)
 def test_every_row_is_read_once_beside_its_own_document(parents):
     tree = Tree.from_parents(parents)
     rows = torch.arange(len(parents), dtype=torch.float64)[:, None]

@@ -212,7 +212,6 @@ def model():
 
 
 @given(st.lists(st.tuples(trees(), st.booleans()), min_size=1, max_size=3))
-@settings(max_examples=40)
 def test_the_model_is_the_dense_reference(model, drawn):
     documents, lefts = zip(*drawn, strict=True)
     batch, starts = pad(documents, lefts)

@@ -2,7 +2,7 @@ import copy
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import (
     BertConfig,
@@ -60,7 +60,6 @@ def test_the_first_positions_of_roberta_agree_exactly():
     assert long(ids(4096)).logits.shape == (1, 4096, 40)
 
 
-@settings(max_examples=25)
 @given(rows=st.integers(6, 40), more=st.integers(0, 90), after_padding=st.booleans())
 def test_a_table_of_any_size_is_repeated(rows, more, after_padding):
     kind = (RobertaModel, RobertaConfig) if after_padding else (BertModel, BertConfig)

@@ -3,7 +3,7 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -67,7 +67,6 @@ def gradients(model):
     st.sampled_from(["sdpa", "eager"]),
     st.integers(1, 6),
 )
-@settings(deadline=None, max_examples=30)
 def test_outputs_and_gradients_are_those_of_t5(lengths, side, attention, written):
     width = max(lengths) + len(lengths) % 2
     mask, ids = padded(side, lengths, width), tokens(len(lengths), width)

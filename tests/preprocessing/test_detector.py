@@ -76,7 +76,6 @@ print(*LEDProcessor.from_pretrained({str(tmp_path)!r}).keywords(Document.from_te
     assert done.stdout.split() == saved.keywords(SEA)
 
 
-@settings(max_examples=25)
 @given(st.integers(-5, 10**6), st.integers(1, 8))
 def test_the_seed_is_that_of_the_control(seed, top_k):
     detect = build_detector({"name": "random", "seed": seed})
@@ -98,7 +97,6 @@ def test_the_diversity_is_that_of_the_embedding(diversity, encoder):
     assert detect(SEA, 4) == embedding(SEA, 4, encoder=encoder, diversity=diversity)
 
 
-@settings(max_examples=25)
 @given(st.lists(st.text("abc", min_size=1), min_size=1, max_size=5))
 def test_given_keywords_come_in_their_order(keywords):
     detect = build_detector({"name": "given", "keywords": keywords})

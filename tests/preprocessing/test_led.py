@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import T5Config, T5ForConditionalGeneration, Trainer, TrainingArguments
 
@@ -27,7 +27,6 @@ def words(alphabet="abcdefg hij"):
     return st.text(alphabet, min_size=1).map(str.split).filter(bool).map(" ".join)
 
 
-@settings(max_examples=50)
 @given(st.lists(words(), max_size=4), words("abc defg.é"))
 def test_exactly_the_keywords_and_the_first_token_are_global(keywords, text):
     tokenizer = bpe([COD, EEL])

@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate import Document
@@ -35,7 +35,6 @@ def test_sentences_are_located_though_they_repeat():
     assert [text[start:end] for start, end in spans.tolist()] == expected
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(["", "The sea"]),
     st.lists(sections, min_size=1, max_size=3),

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 from transformers import AutoProcessor, PreTrainedTokenizerFast
@@ -88,7 +88,6 @@ def test_a_forest_is_its_trees_one_after_the_other(processor):
     st.lists(st.text("abc .", max_size=30), min_size=1, max_size=4),
     st.integers(1, 6),
 )
-@settings(max_examples=30)
 def test_long_texts_are_split_and_every_piece_is_closed(processor, tokenizer, texts, longest):
     with mock.patch.object(processor, "max_sentence_tokens", longest):
         owners, pieces = processor.pieces(texts)

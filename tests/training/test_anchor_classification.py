@@ -91,7 +91,7 @@ def test_a_query_takes_no_label(query_as, small_tokenizer):
     assert "swims" in words_under(processor, features, first)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(max_length=st.integers(16, 40), anchors=st.sampled_from(["section", "sentence"]))
 def test_truncated_parts_do_not_count(max_length, anchors, small_tokenizer):
     objective = AnchorClassification(NAMES, multi_label=True, anchors=anchors)

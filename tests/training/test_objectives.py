@@ -166,7 +166,7 @@ def test_masked_spans_are_the_vip_tokens(small_tokenizer):
     assert all(token.startswith("<extra_id") for token in vips)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ratio=st.floats(0.01, 0.9), seed=st.integers(0, 10**6), longer=st.booleans())
 def test_exactly_what_is_predicted_is_a_vip_token(ratio, seed, longer, bert_tokenizer):
     processor = VCCProcessor(bert_tokenizer)
@@ -183,7 +183,7 @@ def test_exactly_what_is_predicted_is_a_vip_token(ratio, seed, longer, bert_toke
     assert not batch["vip_mask"][:, 0].any()  # not even CLS
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(density=st.floats(0.05, 0.8), seed=st.integers(0, 10**6))
 def test_exactly_the_sentinels_are_vip_tokens(density, seed, small_tokenizer):
     processor = VCCProcessor(small_tokenizer)

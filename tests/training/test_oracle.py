@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.training.objectives.oracle import MAX_SENTENCES, oracle
@@ -30,7 +30,6 @@ sentences = texts.map(lambda words: " ".join(words) + ".")
 
 
 @given(st.lists(sentences, min_size=1, max_size=6), sentences)
-@settings(max_examples=100)
 def test_each_choice_is_the_best_and_the_last_is_followed_by_none(document, reference):
     chosen = oracle(document, reference)
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -15,7 +15,6 @@ def make_features(example, generator):
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(1, 120))
-@settings(deadline=None, max_examples=50)
 def test_every_epoch_holds_every_document_once_within_the_budget(lengths, budget):
     packs = PackedDataset(range(len(lengths)), lengths, budget, make_features)
     ends = [0, *(packs.count_packs(epochs) for epochs in (1, 2, 3))]

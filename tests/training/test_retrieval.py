@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import transformers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import TrainingArguments
@@ -98,7 +98,6 @@ def contrasts(draw):
 
 
 @given(contrasts())
-@settings(max_examples=60)
 def test_contrastive_loss(drawn):
     scores, pairs, is_negative = drawn
     columns = tuple(torch.tensor(pairs).T)
@@ -123,7 +122,6 @@ def documents(draw):
 
 
 @given(documents(), st.integers(0, 99))
-@settings(max_examples=60)
 def test_salience_loss(drawn, seed):
     document, is_candidate, is_salient = drawn
     generator = torch.Generator().manual_seed(seed)

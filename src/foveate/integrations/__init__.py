@@ -2,7 +2,7 @@
 
 | module | framework | extra |
 |---|---|---|
-| `sentence_transformers` | sentence-transformers | none |
+| `sentence_transformers` | sentence-transformers | `sentence-transformers` |
 | `langchain` | LangChain | `langchain` |
 | `llama_index` | LlamaIndex | `llama-index` |
 | `haystack` | Haystack | `haystack` |

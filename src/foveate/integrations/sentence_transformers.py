@@ -7,7 +7,8 @@ from typing import Any
 
 if not find_spec("sentence_transformers"):
     raise ImportError(
-        "this module needs sentence-transformers: run `pip install 'sentence-transformers>=6'`"
+        "this module needs sentence-transformers: run "
+        "`pip install 'foveate[sentence-transformers]'`"
     )
 
 from sentence_transformers.base.modules import InputModule

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.numerics import TOLERANCE, relative_error
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -30,7 +30,6 @@ def with_gradients(function, inputs):
 
 
 @given(shapes, features, features, features, st.sampled_from([0.0, 0.5, 1.0]))
-@settings(deadline=None, max_examples=40)
 def test_relu_feed_forward(shape, in_features, inner_features, out_features, dropout):
     inputs = leaves(
         (*shape, in_features), (inner_features, in_features), (out_features, inner_features)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.ops.fovea_attention.nodes import PyramidNode
@@ -9,7 +9,6 @@ from tests.numerics import relative_error
 
 
 @given(st.integers(1, 120), st.integers(1, 17))
-@settings(max_examples=60, deadline=None)
 def test_every_node_is_windows_of_the_pyramid(n, block_size):
     x = torch.randn(n, 2, 3, dtype=torch.float64)
     num_blocks = -(-n // block_size)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.utils._pytree import tree_leaves
 
@@ -17,7 +17,6 @@ from tests.synchronization import no_waiting
     st.sampled_from(["eager", "reference"]),
 )
 @example([0, 0], 4, "full", "eager")
-@settings(max_examples=30)
 def test_every_row_is_as_alone(lengths, block_size, coverage, backend):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(4, 40 * len(lengths), 2, 4, generator=generator, dtype=torch.float64)

@@ -56,7 +56,7 @@ def check_close(actual, expected, dtype):
     st.sampled_from(COVERAGES),
     st.booleans(),
 )
-@settings(max_examples=30 if ON_GPU else 5, deadline=None)
+@settings(max_examples=30 if ON_GPU else 5)
 def test_ragged_batches_equal_the_reference(lengths, block_size, k_neighbours, coverage, biased):
     sizes = {"block_size": block_size, "k_neighbours": k_neighbours, "coverage": coverage}
     check(lengths, torch.float32, biased, 20, **sizes)
@@ -99,7 +99,7 @@ def check_rows(lengths, size, dtype=torch.float32, biased=True, **options):
     st.sampled_from(COVERAGES),
     st.booleans(),
 )
-@settings(max_examples=30 if ON_GPU else 4, deadline=None)
+@settings(max_examples=30 if ON_GPU else 4)
 def test_padded_rows_equal_the_reference(lengths, block_size, k_neighbours, coverage, biased):
     sizes = {"block_size": block_size, "k_neighbours": k_neighbours, "coverage": coverage}
     check_rows(lengths, 100, biased=biased, **sizes)
@@ -179,7 +179,7 @@ def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
     st.integers(1, 3),
     st.sampled_from(COVERAGES),
 )
-@settings(max_examples=20 if ON_GPU else 8, deadline=None)
+@settings(max_examples=20 if ON_GPU else 8)
 def test_the_number_of_windows_is_known_beforehand(lengths, block_size, k_neighbours, coverage):
     from foveate.ops.fovea_attention.triton.schedule import (
         ScheduleKey,

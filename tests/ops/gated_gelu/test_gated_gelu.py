@@ -20,7 +20,7 @@ def with_gradients(halves, backend):
 
 
 @given(st.lists(st.integers(0, 7), max_size=3))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_torch_is_the_reference(shape):
     halves = pair(shape)
     pairs = zip(*(with_gradients(halves, name) for name in ("eager", "reference")), strict=True)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -27,7 +27,6 @@ def test_buckets_are_those_of_transformers(num_buckets, max_distance, bidirectio
 
 
 @given(st.integers(2, 80), st.integers(1, 600), st.booleans())
-@settings(max_examples=200, deadline=None)
 def test_any_number_of_buckets(half, beyond, bidirectional):
     num_buckets, max_distance = 2 * half, half + beyond
     actual = buckets(DISTANCES, num_buckets, max_distance, bidirectional=bidirectional)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
@@ -66,7 +66,6 @@ def choose(patch, way):
 
 
 @given(calls().map(hides_keys), st.sampled_from(list(TOLERANCE)), ways())
-@settings(max_examples=300, deadline=None)
 def test_every_call_equals_the_reference(call, dtype, way):
     qkv = {name: call[name].to(dtype) for name in "qkv"}
     with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +77,6 @@ def test_every_call_equals_the_reference(call, dtype, way):
 
 
 @given(calls().map(hides_keys), ways())
-@settings(max_examples=100, deadline=None)
 def test_gradients_equal_the_reference(call, way):
     leaves = [name for name in ("q", "k", "v", "bias", "key_bias") if call[name] is not None]
 
@@ -179,7 +177,6 @@ def test_decoding_step_by_step_equals_decoding_at_once():
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
-@settings(max_examples=30, deadline=None)
 def test_a_sequence_does_not_depend_on_its_batch_mates(lengths):
     q, k, v = randn(3, sum(lengths), HEADS, 4)
     table = randn(32, HEADS)

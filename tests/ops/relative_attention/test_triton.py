@@ -111,7 +111,7 @@ def calls(draw, dtype, causal):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
-@settings(max_examples=40 if ON_GPU else 2, deadline=None)
+@settings(max_examples=40 if ON_GPU else 2)
 def test_every_call_equals_the_reference(dtype, causal, data):
     check(data.draw(calls(dtype, causal)))
 

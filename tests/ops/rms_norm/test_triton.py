@@ -30,7 +30,7 @@ def gradients(leaves, backend, eps=1e-6):
     st.sampled_from([1, 16, 48, 100, 768]),
     st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
 )
-@settings(deadline=None, max_examples=20 if ON_GPU else 10)
+@settings(max_examples=20 if ON_GPU else 10)
 def test_any_shape(shape, width, dtype):
     leaves = inputs((*shape, width), dtype)
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
@@ -50,7 +50,7 @@ def test_any_shape(shape, width, dtype):
     st.sampled_from([None, torch.bfloat16]),
     st.sampled_from([None, "same", torch.bfloat16]),
 )
-@settings(deadline=None, max_examples=30 if ON_GPU else 12)
+@settings(max_examples=30 if ON_GPU else 12)
 def test_a_residual_connection(shape, width, dtype, cast_to, update):
     leaves = inputs((*shape, width), dtype)
     if update is not None:

@@ -71,7 +71,7 @@ def check(parents, dtype, edges=EDGES, scale=None, **shape):
 
 
 @given(forests(), st.sampled_from(EDGE_SETS), st.sampled_from(DTYPES))
-@settings(max_examples=60 if ON_GPU else 20, deadline=None)
+@settings(max_examples=60 if ON_GPU else 20)
 def test_every_forest_equals_the_reference(parents, edges, dtype):
     check(parents, dtype, edges)
 
@@ -163,7 +163,7 @@ def test_slices_of_a_fused_projection_and_nodes_in_any_order():
 
 
 @given(forests(max_nodes=150))
-@settings(max_examples=20 if ON_GPU else 8, deadline=None)
+@settings(max_examples=20 if ON_GPU else 8)
 def test_tiles_hold_whole_families_and_every_node_once_as_a_child(parents):
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
     tiles = tree.tiles
@@ -244,7 +244,7 @@ def check_same_tree(actual, expected):
 
 
 @given(batches())
-@settings(max_examples=30 if ON_GPU else 10, deadline=None)
+@settings(max_examples=30 if ON_GPU else 10)
 def test_a_padded_batch_is_built(batch):
     from foveate.ops.tree_attention.triton.forest import build_forest
 
@@ -337,7 +337,6 @@ def test_what_is_not_a_forest_is_rejected_on_the_gpu(parents, message):
 
 @gpu
 @given(forests(max_nodes=300))
-@settings(max_examples=30, deadline=None)
 def test_the_gpu_builds_the_same_tree(parents):
     tree, on_gpu = Tree.from_parents(parents), Tree.from_parents(torch.tensor(parents).cuda())
     check_same_tree(on_gpu, tree)

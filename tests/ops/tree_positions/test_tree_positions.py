@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from foveate.ops.tree_attention import Tree
 from foveate.ops.tree_positions import reading_order, tree_positions
@@ -13,7 +13,6 @@ def table_of(size, dtype=torch.float64):
 
 
 @given(forests())
-@settings(deadline=None, max_examples=40)
 def test_torch_is_the_reference(parents):
     tree = Tree.from_parents(parents).in_level_order
     for levels in (1, 3):
@@ -43,7 +42,6 @@ def test_wrong_tables_are_rejected():
 
 
 @given(documents())
-@settings(deadline=None, max_examples=40)
 def test_reading_order_counts_what_comes_before_in_a_document(parents):
     tree = Tree.from_parents(parents)
     order = tree.from_level_order(reading_order(tree.in_level_order))
@@ -54,7 +52,6 @@ def test_reading_order_counts_what_comes_before_in_a_document(parents):
 
 
 @given(forests())
-@settings(deadline=None, max_examples=40)
 def test_reading_order_level_by_level_is_the_reference(parents):
     tree = Tree.from_parents(parents).in_level_order
     eager, reference = (reading_order(tree, backend=name) for name in ("eager", "reference"))

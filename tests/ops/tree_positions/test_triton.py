@@ -15,7 +15,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
 @given(forests(max_nodes=60), st.sampled_from(DTYPES), st.sampled_from([1, 6, 48]))
-@settings(max_examples=60 if ON_GPU else 10, deadline=None)
+@settings(max_examples=60 if ON_GPU else 10)
 def test_every_forest_equals_the_reference(parents, dtype, channels):
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
     table = torch.randn(70, channels, generator=torch.Generator().manual_seed(0))
@@ -28,7 +28,7 @@ def test_every_forest_equals_the_reference(parents, dtype, channels):
 
 
 @given(forests(max_nodes=200))
-@settings(max_examples=60 if ON_GPU else 10, deadline=None)
+@settings(max_examples=60 if ON_GPU else 10)
 def test_reading_order_of_every_forest_equals_the_reference(parents):
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
     actual, expected = (reading_order(tree, backend=name) for name in ("triton", "reference"))

@@ -60,7 +60,7 @@ def scores(backend, vips, layout, q, k, table, candidates, biased=True):
 
 
 @given(sequences, st.sampled_from([(4, 2), (2, 3)]), st.booleans(), st.integers(0, 99))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
     hidden_states, vip, lengths = batch(sizes, seed)
     layout = CompressionLayout.from_mask(vip, lengths, [pair])
@@ -115,7 +115,7 @@ def run(backend, sizes, budgets, seed, dtype):
 
 
 @given(sequences, st.sampled_from(BUDGETS), st.integers(0, 99))
-@settings(max_examples=8 if ON_GPU else 4, deadline=None)
+@settings(max_examples=8 if ON_GPU else 4)
 def test_layers_equal_those_of_torch(sizes, budgets, seed):
     out, seen, gradients = run("triton", sizes, budgets, seed, torch.float32)
     expected, wanted, of_torch = run("eager", sizes, budgets, seed, torch.float32)

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -146,7 +146,6 @@ def select_components(layer, p, c, vip_positions, c_positions, budgets):
 
 
 @given(sequences, budgets, seeds)
-@settings(max_examples=60, deadline=None)
 def test_layers_equal_the_reference(sizes, budgets, seed):
     hidden_states, vip, lengths = batch(sizes, seed)
     layers = [Toy(0), Toy(1)]
@@ -157,7 +156,6 @@ def test_layers_equal_the_reference(sizes, budgets, seed):
 
 
 @given(sequences, budgets, st.sampled_from([None, 1, 4]), st.integers(0, 30), seeds)
-@settings(max_examples=40, deadline=None)
 def test_padding_at_the_end_of_sequences_changes_nothing(sizes, budgets, slots, extra, seed):
     hidden_states, vip, lengths = batch(sizes, seed)
     counts = count_vips(vip, lengths, slots)
@@ -191,7 +189,6 @@ def test_padding_at_the_end_of_sequences_changes_nothing(sizes, budgets, slots, 
 
 
 @given(sequences, budgets, seeds)
-@settings(max_examples=25, deadline=None)
 def test_gradients_equal_the_reference(sizes, budgets, seed):
     hidden_states, vip, lengths = batch(sizes, seed)
     layers = [Toy(0), Toy(1)]
@@ -224,7 +221,6 @@ def test_second_derivatives_equal_the_reference(budgets, monkeypatch):
 
 
 @given(st.integers(1, 40), st.integers(0, 6), seeds)
-@settings(max_examples=30, deadline=None)
 def test_the_matrix_averages_and_its_pseudo_inverse_repeats(length, count, seed):
     """Claim 6.3: Moore-Penrose, one token one component, S⁺ a rescaled transpose."""
     g = torch.Generator().manual_seed(seed)
@@ -251,7 +247,6 @@ def test_the_multiplicity_bias_attends_to_repeated_tokens():
 
 
 @given(sequences, budgets, seeds)
-@settings(max_examples=30, deadline=None)
 def test_tokens_are_those_of_the_matrix_before_and_after(sizes, budgets, seed):
     """Claim 6.5: what is read is S·C, and what is written S·C_new."""
     hidden_states, vip, lengths = batch(sizes, seed)
@@ -304,7 +299,6 @@ def test_tokens_that_are_not_looked_at_move_by_what_their_segment_moves():
 
 
 @given(sequences, budgets, seeds)
-@settings(max_examples=30, deadline=None)
 def test_every_segment_can_be_read_from_the_top(sizes, budgets, seed):
     hidden_states, vip, lengths = batch(sizes, seed)
     layout = CompressionLayout.from_mask(vip, lengths, budgets)

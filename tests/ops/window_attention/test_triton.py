@@ -75,7 +75,7 @@ def long_global(lengths=(140, 1, 20), global_lengths=(70, 0, 5), head_dim=16, bi
 
 
 @given(calls(head_dim=16), st.sampled_from(DTYPES))
-@settings(max_examples=100 if ON_GPU else 8, deadline=None)
+@settings(max_examples=100 if ON_GPU else 8)
 def test_every_call_equals_the_reference(call, dtype):
     check(call, dtype)
 

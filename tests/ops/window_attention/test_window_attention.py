@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.ops._packed import cpu_kernel
@@ -24,7 +24,6 @@ def run(call, backend, dtype=torch.float64):
 
 
 @given(calls(), st.sampled_from(list(TOLERANCE)), st.sampled_from(TILES))
-@settings(max_examples=200, deadline=None)
 def test_every_call_equals_the_reference(call, dtype, tile):
     rounded = {name: call[name].to(dtype).double() for name in "qkv"}
     if call["global_keys_values"] is not None:
@@ -42,7 +41,6 @@ def test_every_call_equals_the_reference(call, dtype, tile):
 
 
 @given(calls(), st.sampled_from(TILES))
-@settings(max_examples=150, deadline=None)
 def test_gradients_equal_the_reference(call, tile):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(eager, "TILE", tile)
@@ -92,7 +90,6 @@ def test_gradients_of_every_dtype(dtype):
 
 
 @given(calls(), st.sampled_from([torch.float64, torch.bfloat16]))
-@settings(max_examples=50, deadline=None)
 def test_devices_without_a_fused_kernel(call, dtype):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu_kernel, "_kernel", None)
@@ -144,7 +141,6 @@ def test_global_keys_alone_are_relative_attention():
 
 
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=4))
-@settings(max_examples=30, deadline=None)
 def test_a_sequence_does_not_depend_on_its_batch_mates(lengths):
     q, k, v = randn(3, sum(lengths), HEADS, 4)
     together = window_attention(q, k, v, (4, 2), lengths=lengths).split(lengths)
