@@ -15,6 +15,7 @@ import pytest
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("nightly", deadline=None, max_examples=200)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 
 # Threads slow down operations on small tensors, in processes that tests start as well.
 os.environ["OMP_NUM_THREADS"] = "1"
