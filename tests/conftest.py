@@ -5,17 +5,12 @@ import json
 import os
 import random
 
-import hypothesis
 import pytest
+
+import tests.profiles  # noqa: F401
 
 # torch and what imports it are imported late: where tests run in several processes, the first of
 # them runs none, and the others start when it has read this file.
-
-# The time of an example depends on the machine's load.
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
-hypothesis.settings.register_profile("nightly", deadline=None, max_examples=200)
-hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 
 # Threads slow down operations on small tensors, in processes that tests start as well.
 os.environ["OMP_NUM_THREADS"] = "1"

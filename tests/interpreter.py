@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+import tests.profiles  # noqa: F401
+
 
 def run_interpreted(tests: Iterable[Path]) -> None:
     """Run files of tests in a new process, in the interpreter."""

@@ -14,6 +14,7 @@ from foveate.models.masked_lm import masked_lm_output
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.preprocessing import HDTProcessor
 from foveate.training import Recipe, build_trainer, train
+from tests.profiles import NIGHTLY
 from tests.training.conftest import QUICK, TINY, losses, masked_lm
 
 
@@ -135,6 +136,7 @@ def test_models_are_captured_where_they_are_trained(corpus_file, tmp_path, monke
     assert steps == ["to", "capture"]
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="compiling takes half a minute")
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 def test_a_compiled_model_learns_the_same(corpus_file, tmp_path):
     # aot_eager traces as the default backend does, and leaves out compiling C++.

@@ -8,7 +8,8 @@ import torch
 from foveate.models.speed_ups import patches
 from foveate.preprocessing import load_processor
 from foveate.training import Recipe, build_trainer, recipe_names, train
-from tests.conftest import NIGHTLY, random_record
+from tests.conftest import random_record
+from tests.profiles import NIGHTLY
 from tests.training.benchmark_files import egad, write_benchmark
 from tests.training.conftest import QUICK, TINY, checkpoint, losses, masked_lm
 

@@ -1,0 +1,12 @@
+"""How many examples Hypothesis draws: few in CI, many at night."""
+
+import os
+
+from hypothesis import settings
+
+# The time of an example depends on the machine's load.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("nightly", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
