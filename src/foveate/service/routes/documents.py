@@ -116,7 +116,7 @@ async def delete_document(request: Request, document_id: Id) -> Response:
 async def get_outline(request: Request, document_id: Id) -> list[SectionModel]:
     """Return all sections in the order of the document."""
     view = await service_of(request).find(document_id)
-    return await asyncio.to_thread(outline, view)
+    return await asyncio.to_thread(lambda: view.sections)
 
 
 @router.get(
@@ -220,18 +220,11 @@ async def get_attention(
     if sentence >= len(view.places):
         last = len(view.places) - 1
         raise Refusal(404, f"There is no sentence {sentence}: the last one is {last}.")
-    found = await asyncio.to_thread(
+    return await asyncio.to_thread(
         view.attention,
         sentence,
         reads_trees=service.encoder.context == "tree",
         levels=service.encoder.processor.levels,
-    )
-    return AttentionModel(
-        sentence_idx=sentence,
-        sentences=found.sentences,
-        sibling_sections=found.siblings,
-        sections=found.sections,
-        document=found.reaches_document,
     )
 
 
@@ -270,23 +263,6 @@ def describe_entry(entry: "LibraryDocument") -> DocumentModel:
         format=entry.format,
         notes=[],
     )
-
-
-def outline(view: DocumentView) -> list[SectionModel]:
-    """Return the sections of a document."""
-    return [
-        SectionModel(
-            section_idx=idx,
-            parent_idx=section.parent_idx,
-            level=section.level,
-            title=section.title,
-            start_sentence=section.start,
-            num_sentences=section.num_sentences,
-            num_words=section.num_words,
-            page=section.page,
-        )
-        for idx, section in enumerate(view.sections)
-    ]
 
 
 def _sentences(view: DocumentView, start: int, end: int | None) -> list[SentenceModel]:

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from foveate.documents import Span
 from foveate.service import inputs
 from foveate.service.errors import Refusal
-from foveate.service.routes.documents import outline
 from foveate.service.schemas import (
     AskRequest,
     AskResult,
@@ -256,7 +255,7 @@ def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) 
 
 
 def _outline(service: Service, arguments: OutlineRequest, view: DocumentView) -> OutlineResult:
-    return OutlineResult(title=view.document.title, sections=outline(view))
+    return OutlineResult(title=view.document.title, sections=view.sections)
 
 
 def _library(
