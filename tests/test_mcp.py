@@ -1,6 +1,5 @@
 """The Model Context Protocol server, as the SDK's own client meets it."""
 
-import json
 import os
 import sys
 from dataclasses import replace
@@ -39,7 +38,7 @@ def index(tmp_path, encoder, sea):
 
 @pytest.fixture
 def call(index):
-    """Call a tool in this process; give its structured result and its text."""
+    """Call a tool in this process; give its text."""
 
     async def run(name, arguments):
         async with Client(make_server(index.path, model=index.encoder)) as client:
@@ -49,7 +48,7 @@ def call(index):
         result = anyio.run(run, name, arguments)
         [content] = result.content
         assert not result.is_error, content.text
-        return result.structured_content, content.text
+        return content.text
 
     return call
 
@@ -80,11 +79,15 @@ def test_documents_of_the_same_name_are_told_apart_by_their_titles(index, call):
             for title in ("Cod", "Whales")
         ]
     )
+    number = {one.title: one.number for one in index.documents()}
     for title in ("Cod", "Whales"):
-        found, _ = call("search", query="herring", document=title)
-        asked, _ = call("ask", query="Who eats herring?", document=title)
-        for results in (found["results"], asked["results"]):
-            assert {one["title"] for one in results} == {title}
+        for text in (
+            call("search", query="herring", document=title, top_k=1),
+            call("ask", query="Who eats herring?", document=title),
+        ):
+            assert text == (
+                f"1. minutes · line 3 · Food · document {number[title]}\nThey eat herring."
+            )
 
 
 def test_documents_of_the_same_name_and_title_are_told_apart_by_their_numbers(index, call, fail):
@@ -94,25 +97,20 @@ def test_documents_of_the_same_name_and_title_are_told_apart_by_their_numbers(in
             for food in ("herring", "krill")
         ]
     )
-    listed, list_text = call("list_documents", contains="minutes")
-    numbers = [one["document_number"] for one in listed["documents"]]
-    assert len(set(numbers)) == 2
+    listed = call("list_documents", contains="minutes")
+    numbers = [one.number for one in index.documents() if one.title == "Minutes"]
     for number, food in zip(numbers, ("herring", "krill"), strict=True):
-        assert f"Minutes (document {number}; 1 sentence)" in list_text
+        assert f"Minutes (document {number}; 1 sentence)" in listed
         for document in (number, str(number)):
-            found, text = call("search", query="food", document=document)
-            assert [one["text"] for one in found["results"]] == [f"They eat {food}."]
-            assert {one["document_number"] for one in found["results"]} == {number}
-            assert f"Minutes · line 3 · Food · document {number}\n" in text
-            asked, _ = call("ask", query="What do they eat?", document=document)
-            assert {one["document_number"] for one in asked["results"]} == {number}
-            read, _ = call("read", document=document)
-            summary, _ = call("summarize", document=document)
-            for part in (*read["parts"], *summary["sentences"]):
-                assert (part["text"], part["document_number"]) == (f"They eat {food}.", number)
-            outline, text = call("outline", document=document)
-            assert outline["document_number"] == number
-            assert text.startswith(f"Minutes (document {number}; 1 sentence)\n")
+            found = f"1. Minutes · line 3 · Food · document {number}\nThey eat {food}."
+            assert call("search", query="food", document=document) == found
+            assert call("ask", query="What do they eat?", document=document) == found
+            read = call("read", document=document)
+            assert read == f"[Minutes · line 3 · Food]\nThey eat {food}."
+            summary = call("summarize", document=document)
+            assert summary == f"They eat {food}. [Minutes · line 3 · Food]"
+            outline = call("outline", document=document)
+            assert outline.startswith(f"Minutes (document {number}; 1 sentence)\n")
     assert fail("outline", document="Minutes") == (
         "several documents match 'Minutes': give the number of the one that you mean, "
         f"{numbers[0]} (Minutes), {numbers[1]} (Minutes)"
@@ -122,7 +120,7 @@ def test_documents_of_the_same_name_and_title_are_told_apart_by_their_numbers(in
 def test_a_name_that_is_a_number(index, call):
     index.add(Document.from_sections("1", [("Ice", "The ice is thick.")]))
     for document, title in (("1", "1"), (1, "Herring")):
-        assert call("outline", document=document)[0]["title"] == title
+        assert call("outline", document=document).startswith(f"{title} (document ")
 
 
 def test_tools_explain_themselves(index):
@@ -138,123 +136,102 @@ def test_tools_explain_themselves(index):
         assert len(tool.description) > 80
         assert tool.annotations.read_only_hint
         assert all("description" in one for one in tool.input_schema["properties"].values())
-        assert tool.output_schema["type"] == "object"
 
 
 def test_search(call, index):
-    found, text = call("search", query="Each count was repeated three times.", context=1)
-    first = found["results"][0]
+    text = call("search", query="Each count was repeated three times.", context=1)
     [hit, *_] = index.search("Each count was repeated three times.")
-    assert first["text"] == hit.span.text
-    assert first["score"] == pytest.approx(hit.score, abs=1e-4)
-    document = index.document(hit.document_idx)
-    assert document.text[first["start"] : first["end"]] == first["text"]
-    assert first["text"] in first["context"]
-    assert first["context"] in text
-    assert len(found["results"]) == 5
+    first, *others = text.split("\n\n")
+    assert len(others) == 4
+    assert first.splitlines()[0].endswith(f" · document {hit.document_idx}")
+    assert hit.span.text in first
 
 
 def test_results_have_their_places(call):
-    found, text = call("search", query="nets", document="herring", section="counting", top_k=2)
-    for result in found["results"]:
-        assert result["document"] == "Herring"
-        assert result["section_path"] == ["Methods", "Counting"]
-    assert result["context"] == COUNTING
-    assert "1. Herring · line 7 · Methods › Counting · document 1\n" in text
+    text = call("search", query="nets", document="herring", section="counting", top_k=2)
+    assert text == "\n\n".join(
+        f"{number}. Herring · line 7 · Methods › Counting · document 1\n{COUNTING}"
+        for number in (1, 2)
+    )
 
 
 @pytest.mark.parametrize("unit", ["section", "document"])
 def test_larger_units_show_their_best_sentence(call, index, unit):
-    found, _ = call("search", query="Herring fell by a third.", by=unit, top_k=1)
+    text = call("search", query="Herring fell by a third.", by=unit, top_k=1, context=0)
     [hit] = index.search("Herring fell by a third.", by=unit, top_k=1)
-    [result] = found["results"]
-    assert result["text"] == hit.best.text
-    assert (result["start"], result["end"]) == (hit.span.start, hit.span.end)
+    assert text.splitlines()[1:] == [hit.best.text]
 
 
 def test_ask(call, index):
-    found, text = call("ask", query="How were fish counted?", top_k=2)
+    text = call("ask", query="How were fish counted?", top_k=2)
     expected = index.ask("How were fish counted?", top_k=2).passages
-    assert [one["text"] for one in found["results"]] == [one.span.text for one in expected]
-    assert all(one["text"] in text for one in found["results"])
+    assert [one.splitlines()[1] for one in text.split("\n\n")] == [
+        one.span.text for one in expected
+    ]
 
 
 def test_summarize(call, sea, monkeypatch):
     monkeypatch.setattr(Encoder, "encode", None)  # the library has the vectors
-    found, text = call("summarize", document="Fish of the sea", sentences=2)
-    assert len(found["sentences"]) == 2
-    for sentence in found["sentences"]:
-        assert sea.text[sentence["start"] : sentence["end"]] == sentence["text"]
-        assert sentence["text"] in text
-    part, _ = call("summarize", document="Fish of the sea", section="cod", query="price")
-    assert {tuple(one["section_path"]) for one in part["sentences"]} == {("Species", "Cod")}
-    whole, _ = call("summarize", document="Fish of the sea", section="Species", sentences=9)
-    assert {one["section_path"][-1] for one in whole["sentences"]} == {"Species", "Cod", "Eel"}
-    by_path, _ = call("summarize", document="Herring", section="Methods › Counting")
-    assert by_path["text"] in COUNTING
+    whole = [sentence.text for sentence in sea.sentences()]
+    lines = call("summarize", document="Fish of the sea", sentences=2).splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert line.partition(" [Fish of the sea · ")[0] in whole
+    part = call("summarize", document="Fish of the sea", section="cod", query="price")
+    assert all(line.endswith(" · Species › Cod]") for line in part.splitlines())
+    section = call("summarize", document="Fish of the sea", section="Species", sentences=9)
+    titles = {line.rstrip("]").split(" · ")[-1].split(" › ")[-1] for line in section.splitlines()}
+    assert titles == {"Species", "Cod", "Eel"}
+    by_path = call("summarize", document="Herring", section="Methods › Counting", sentences=1)
+    assert by_path.partition(" [")[0] in COUNTING
 
 
-def test_read(call, sea):
-    found, text = call("read", document="Herring")
-    assert [one["section_path"] for one in found["parts"]] == [
-        ["Methods"],
-        ["Methods", "Counting"],
-        ["Results"],
-    ]
-    assert found["parts"][1]["text"] == COUNTING
-    assert (found["num_sentences"], found["next_offset"]) == (5, None)
+def test_read(call):
+    text = call("read", document="Herring")
+    assert text.split("\n\n")[1] == f"[Herring · line 7 · Methods › Counting]\n{COUNTING}"
     assert text.splitlines()[-2:] == ["[Herring · line 11 · Results]", "Herring fell by a third."]
-    found, text = call("read", document="Herring", section="counting", offset=1, sentences=1)
-    [part] = found["parts"]
-    assert part["text"] == "Each count was repeated three times."
-    assert (found["num_sentences"], found["next_offset"]) == (3, 2)
+    assert text.count("[Herring") == 3
+    text = call("read", document="Herring", section="counting", offset=1, sentences=1)
+    assert "\nEach count was repeated three times.\n" in text
     assert text.endswith("… and 1 sentence more: give offset=2")
 
 
 def test_outline(call):
-    found, text = call("outline", document="Herring")
-    assert [one["section_path"] for one in found["sections"]] == [
-        ["Methods"],
-        ["Methods", "Counting"],
-        ["Results"],
+    title, *sections = call("outline", document="Herring").splitlines()
+    assert title == "Herring (document 1; 5 sentences)"
+    assert [line.partition(" [")[0] for line in sections] == [
+        "  Methods",
+        "    Counting",
+        "  Results",
     ]
-    assert [one["num_sentences"] for one in found["sections"]] == [4, 3, 1]
-    assert found["sections"][1]["begins"] == "We counted fish with nets."
-    assert text.splitlines()[2] == "    Counting [line 7; 3 sentences]"
-    assert len(call("outline", document="Herring", max_depth=1)[0]["sections"]) == 2
+    assert sections[1] == "    Counting [line 7; 3 sentences]"
+    assert len(call("outline", document="Herring", max_depth=1).splitlines()) == 3
 
 
 def test_an_outline_names_authors_and_date(call, index, sea):
     index.add(replace(sea, title="Fishes", authors=("Ada L", "Ben M"), date="2024-05"))
-    found, text = call("outline", document="Fishes")
-    assert (found["authors"], found["date"]) == (["Ada L", "Ben M"], "2024-05")
+    text = call("outline", document="Fishes")
     assert text.startswith("Fishes (document 2; Ada L, Ben M; 2024-05; 12 sentences)\n")
 
 
 def test_untitled_sections_are_known_by_their_first_words(call, index):
     index.add(Document.from_text("Salt is white and comes from the sea near us.", title="Salt"))
-    _, text = call("outline", document="Salt")
+    text = call("outline", document="Salt")
     assert "(Salt is white and comes from the sea …)" in text
 
 
 def test_documents_are_listed(call, index):
-    found, text = call("list_documents")
-    assert [one["document"] for one in found["documents"]] == ["Fish of the sea", "Herring"]
-    assert [one["document_number"] for one in found["documents"]] == [0, 1]
+    text = call("list_documents")
     assert text == "Fish of the sea (document 0; 12 sentences)\nHerring (document 1; 5 sentences)"
-    assert call("list_documents", contains="HERR")[0]["total"] == 1
+    assert call("list_documents", contains="HERR") == "Herring (document 1; 5 sentences)"
     index.add([Document.from_sections(f"Log {i:02}", [("", "Ice.")]) for i in range(60)])
-    _, text = call("list_documents", contains="log")
+    text = call("list_documents", contains="log")
     assert text.endswith("… and 10 more: give offset=50")
-    last, _ = call("list_documents", contains="log", offset=50)
-    assert (last["total"], len(last["documents"])) == (60, 10)
+    assert len(call("list_documents", contains="log", offset=50).splitlines()) == 10
 
 
 def test_nothing_is_found_in_an_empty_section(call):
-    assert call("search", query="cod", section="no such title") == (
-        {"results": []},
-        "Nothing was found.",
-    )
+    assert call("search", query="cod", section="no such title") == "Nothing was found."
 
 
 @pytest.mark.parametrize(
@@ -290,7 +267,7 @@ def test_names_that_several_documents_have(fail, call, index, tmp_path):
     index.add([tmp_path / "a", tmp_path / "b"])
     assert "several documents match 'log.md'" in fail("outline", document="log.md")
     assert str(tmp_path / "a" / "log.md") in fail("outline", document="log")
-    assert call("outline", document="b/log.md")[0]["document"] == str(tmp_path / "b" / "log.md")
+    assert str(tmp_path / "b" / "log.md") in call("read", document="b/log.md")
 
 
 def test_the_model_is_loaded_once_and_only_when_it_is_needed(tmp_path, encoder, sea, monkeypatch):
@@ -338,7 +315,6 @@ def test_the_command_speaks_nothing_but_the_protocol(tmp_path, encoder, sea):
 
     with errors.open("w+") as log:
         found, failed = anyio.run(run, log)
-    assert found.structured_content["results"][0]["document"] == "Fish of the sea"
-    assert json.loads(json.dumps(found.structured_content)) == found.structured_content
+    assert found.content[0].text.startswith("1. Fish of the sea · ")
     assert failed.is_error
     assert errors.read_text() == ""

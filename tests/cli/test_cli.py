@@ -129,27 +129,6 @@ def test_json_has_the_neighbours_and_the_language(foveate, fish):
     assert (hit["before"], hit["after"]) == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("command", "marked"),
-    [
-        (["summarize"], "Cod swim in cold seas."),
-        (["search", "cod"], "They eat small fish."),
-        (["ask", "small fish"], "They eat small fish."),
-    ],
-)
-def test_a_page_for_the_browser(foveate, fish, tmp_path, command, marked):
-    page = tmp_path / "page.html"
-    code, output, _ = foveate(*command, fish, "--html", page)
-    assert code == 0
-    assert output.endswith(f"page: {page}\n")
-    assert f"<mark>{marked}</mark>" in page.read_text(encoding="utf-8")
-    code, output, _ = foveate(*command, fish, "--html", page, "--json")
-    json.loads(output)
-    code, _, error = foveate(*command, fish, "--html", tmp_path / "nowhere" / "page.html")
-    assert code == 2
-    assert "cannot be written" in error
-
-
 @pytest.mark.parametrize("command", ["search", "summarize", "ask", "embed", "inspect", "plot"])
 def test_a_mistyped_model_is_refused_before_anything_is_read(
     foveate, tmp_path, monkeypatch, command
@@ -175,39 +154,6 @@ def test_embed_counts_in_words(foveate, tmp_path):
     code, output, _ = foveate("embed", text, "--output", vectors)
     assert code == 0
     assert output == f"{vectors}: 1 document, 1 section, 2 sentences; 384 dimensions\n"
-
-
-def test_embed_writes_a_shard(foveate, fish, tmp_path, monkeypatch):
-    monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 10)
-    other = tmp_path / "salt.txt"
-    other.write_text("Salt is white.")
-    paths = [tmp_path / f"{number}.safetensors" for number in (1, 2)]
-    counts = []
-    for number, path in enumerate(paths, 1):
-        shard = ("--shard", f"{number}/2", "--output", path, "--json")
-        code, output, _ = foveate("embed", fish, other, *shard)
-        assert code == 0
-        counts.append(json.loads(output)["document"])
-    assert counts == [1, 1]
-    joined = Embeddings.join(map(Embeddings.load, paths))
-    assert {one.span.document for one in joined.spans} == {str(fish), str(other)}
-
-
-@pytest.mark.parametrize(
-    ("shard", "message"),
-    [
-        ("0/4", "there is no shard 0 of 4: shards are numbered from 1/4 to 4/4"),
-        ("5/4", "there is no shard 5 of 4"),
-        ("1/0", "there is no shard 1 of 0"),
-        ("x", "--shard takes a shard and the number of shards, as in 2/8, got x"),
-        ("-1/4", "--shard takes a shard and the number of shards, as in 2/8, got -1/4"),
-    ],
-)
-def test_a_shard_that_there_is_not_is_refused(foveate, fish, tmp_path, shard, message):
-    code, _, error = foveate("embed", fish, "-o", tmp_path / "a.parquet", f"--shard={shard}")
-    assert code == 2
-    assert message in error
-    assert error.count("\n") == 1
 
 
 def test_standard_input(foveate):

@@ -27,26 +27,20 @@ def test_a_library_is_searched_like_files(foveate, fish, library):
         assert found == expected
 
 
-def test_results_name_their_file(foveate, fish, library, tmp_path):
-    page = tmp_path / "page.html"
-    code, output, _ = foveate(
-        *("search", "what do cod eat?", "--library", library, "-k", "1", "--html", page)
-    )
+def test_results_name_their_file(foveate, fish, library):
+    code, output, _ = foveate("search", "what do cod eat?", "--library", library, "-k", "1")
     assert code == 0
     assert "Cod swim in cold seas. **They eat small fish.** Fishermen" in output
     assert f"{fish} · line 5 · Cod\n" in output
-    assert "They eat small fish." in page.read_text()
 
 
-def test_a_library_is_summarized_by_a_query(foveate, fish, library, tmp_path):
-    page = tmp_path / "page.html"
-    arguments = ("--query", "what do cod eat?", "--library", library, "-s", "1", "--html", page)
+def test_a_library_is_summarized_by_a_query(foveate, fish, library):
+    arguments = ("--query", "what do cod eat?", "--library", library, "-s", "1")
     code, output, _ = foveate("summarize", *arguments)
     assert code == 0
     assert "Cod swim in cold seas." in output
     assert f"{fish} · line 5 · Cod\n" in output
-    assert "Cod swim in cold seas." in page.read_text()
-    found = json.loads(foveate("summarize", *arguments[:-2], "--path", fish, "--json")[1])
+    found = json.loads(foveate("summarize", *arguments, "--path", fish, "--json")[1])
     assert found["text"] == "Cod swim in cold seas."
     assert [one["document"] for one in found["sentences"]] == [str(fish)]
 

@@ -29,18 +29,9 @@ def test_a_token(protected):
     right = {"Authorization": f"Bearer {TOKEN}"}
     assert client.get("/documents", headers=right).status_code == 200
     assert client.get("/metrics", headers=right).status_code == 200
-    for path in ("/", "/healthz", "/docs", "/docs.css", "/openapi.json"):
+    for path in ("/", "/healthz", "/openapi.json"):
         assert client.get(path).status_code == 200
     assert client.get("/healthz").json()["needs_token"]
-
-
-def test_the_schema_says_what_needs_the_token(protected, served):
-    paths = protected.client.get("/openapi.json").json()["paths"]
-    assert paths["/documents"]["get"]["security"] == [{"bearer": []}]
-    assert "401" in paths["/documents"]["get"]["responses"]
-    assert "security" not in paths["/healthz"]["get"]
-    assert "head" not in paths["/healthz"]
-    assert "securitySchemes" not in served.client.get("/openapi.json").json()["components"]
 
 
 def test_a_token_is_checked_before_the_body_is_read(protected):
@@ -98,7 +89,7 @@ def test_origins_that_were_allowed(strict):
             assert served.client.get("/healthz", headers={"Host": name}).status_code == status
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/docs", "/nothing", "/documents"])
+@pytest.mark.parametrize("path", ["/", "/healthz", "/nothing", "/documents"])
 def test_security_headers(served, path):
     headers = served.client.get(path).headers
     policy = headers["content-security-policy"]
@@ -108,16 +99,6 @@ def test_security_headers(served, path):
     assert "http" not in policy
     assert headers["referrer-policy"] == "no-referrer"
     assert headers["x-content-type-options"] == "nosniff"
-
-
-def test_the_page_about_the_interface_loads_nothing_from_elsewhere(served):
-    page = served.client.get("/docs").text
-    assert "/v1/contextualizedembeddings" in page
-    assert "<script" not in page
-    assert "<code>detail</code>" in page
-    assert "`" not in page
-    assert "//" not in page.replace("http://", "").replace("https://", "") or "src=" not in page
-    assert served.client.get("/docs.css").headers["content-type"].startswith("text/css")
 
 
 def test_paths_that_lead_out_of_the_page(served):
@@ -132,7 +113,7 @@ def test_the_page_hides_no_wrong_method(served):
     assert "<html" in served.client.get("/").text
 
 
-@pytest.mark.parametrize("path", ["/", "/app.js", "/docs", "/healthz", "/documents"])
+@pytest.mark.parametrize("path", ["/", "/app.js", "/healthz", "/documents"])
 def test_head_is_get_without_content(served, path):
     got, asked = served.client.get(path), served.client.head(path)
     assert (asked.status_code, asked.content) == (200, b"")
@@ -149,9 +130,9 @@ def test_counters(served):
     served.client.get("/documents")
     served.client.get("/nothing/of/this/name")
     text = served.client.get("/metrics").text
-    assert 'foveate_requests_total{method="GET",route="/documents",status="200"}' in text
+    labels = 'method="GET",route="/documents",status="200"'
+    assert f"foveate_request_seconds_count{{{labels}}}" in text
     assert "/nothing/of/this/name" not in text
-    assert "foveate_batch_tokens_bucket" in text
     assert "process_start_time_seconds" in text or sys.platform != "linux"
 
 

@@ -185,7 +185,7 @@ def test_published_trees_have_three_levels():
     found = view.attention(4, reads_trees=True, levels=3)
     assert found.sections == [2]  # sections are beside each other
     alone = view.attention(4, reads_trees=False, levels=None)
-    assert (alone.sentences, alone.sections, alone.reaches_document) == ([], [], False)
+    assert (alone.sentences, alone.sections, alone.document) == ([], [], False)
 
 
 def test_deleting(served):

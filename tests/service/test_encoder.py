@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from foveate import Document, search
-from foveate.service.encoder import TICKET, AbandonedError, SharedEncoder, Ticket
+from foveate.service.encoder import SharedEncoder
 from tests.service.conftest import until
 
 TEXTS = [f"The whale number {i} swims {'again ' * (i % 5)}under the ice." for i in range(24)]
@@ -135,36 +135,6 @@ def test_a_question_does_not_wait_for_a_book(share, counting):
         assert not reading.done()
         counting.may_begin.set()
         reading.result()
-
-
-def test_what_nobody_waits_for_is_not_read(share, counting):
-    shared = share()
-    first, second, third = documents(3)
-    turns = threading.Semaphore(9)
-    leaving, staying = Ticket(turns), Ticket(turns)
-
-    def read(ticket, document):
-        TICKET.set(ticket)
-        with ticket.computing():
-            return shared.encode(document)
-
-    with ThreadPoolExecutor(4) as threads:
-        busy = threads.submit(shared.encode, first)
-        assert counting.is_asked.wait(20)
-        gone = threads.submit(read, leaving, second)
-        shared_by_both = [threads.submit(read, one, third) for one in (leaving, staying)]
-        until(lambda: len(leaving._jobs) == 2 and len(staying._jobs) == 1)
-        leaving.abandon()
-        counting.may_begin.set()
-        with pytest.raises(AbandonedError):
-            gone.result()
-        with pytest.raises(AbandonedError):
-            shared_by_both[0].result()
-        assert shared_by_both[1].result().sentences.shape == (1, 16)
-        busy.result()
-    read_documents = [document for call in counting.calls for document in call]
-    assert second not in read_documents
-    assert third in read_documents
 
 
 def test_tasks_take_it_as_their_model(share, counting, small_encoder):

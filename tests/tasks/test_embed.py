@@ -53,7 +53,6 @@ def test_what_is_saved_is_loaded(embeddings, tmp_path, name):
     loaded = Embeddings.load(tmp_path / name)
     assert loaded.spans == embeddings.spans
     assert torch.equal(loaded.vectors, embeddings.vectors)
-    assert loaded.shard == (1, 1)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
@@ -145,56 +144,3 @@ def test_a_failure_leaves_what_was_there(tmp_path):
 def test_looking_whether_a_file_can_be_written_writes_nothing(tmp_path):
     check_output(tmp_path / "table.safetensors")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("suffix", [".safetensors", ".parquet"])
-def test_shards_are_joined_to_the_whole(encoder, tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 100)
-    documents = [
-        Document.from_text("Cod swim. They eat herring. " * (i % 4 + 1), source=f"{i}.txt")
-        for i in range(9)
-    ]
-    whole = embed(documents, model=encoder)
-    paths = [tmp_path / f"{number}{suffix}" for number in range(1, 10)]
-    sizes = []
-    for number, path in enumerate(paths, 1):
-        shard = embed(documents, model=encoder, shard=(number, 9))
-        shard.save(path)
-        sizes.append(len({one.document_idx for one in shard.spans}))
-    assert sum(sizes) == 9
-    assert sizes[-1] == 0  # there are fewer groups
-    shards = [Embeddings.load(path) for path in reversed(paths)]
-    joined = Embeddings.join(shards)
-    assert joined.spans == whole.spans
-    assert torch.equal(joined.vectors, whole.vectors)
-    assert joined.shard == whole.shard == (1, 1)
-    with pytest.raises(ValueError, match="shard 1 of 9 is given several times: give each shard"):
-        Embeddings.join([*shards, shards[-1]])
-    for missing in ([1], [9], [8, 9], [2, 5, 8]):  # the last are empty, or have the last documents
-        rest = [shard for shard in shards if shard.shard[0] not in missing]
-        with pytest.raises(ValueError, match=rf"shards? .*{missing[-1]} of 9 (is|are) missing: "):
-            Embeddings.join(rest)
-    with pytest.raises(ValueError, match="shards 1, 2, 3, 4, 5, 6, 7 and 8 of 9 are missing"):
-        Embeddings.join([shards[0]])
-    with pytest.raises(ValueError, match="some shards are of 1 and others of 9: give those of one"):
-        Embeddings.join([*shards, whole])
-
-
-def test_shards_are_about_equal(encoder, monkeypatch):
-    monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 10)
-    monkeypatch.setattr(
-        type(encoder), "encode", lambda self, documents, **_: [None] * len(documents)
-    )
-    monkeypatch.setattr(
-        "foveate.tasks.embed._levels",
-        lambda document, _: [("document", document.span(0, 9), torch.zeros(384))],
-    )
-    documents = [Document.from_text(f"Cod {i} swim.") for i in range(10)]
-    sizes = [len(embed(documents, model=encoder, shard=(i, 4)).spans) for i in (1, 2, 3, 4)]
-    assert sizes == [3, 3, 2, 2]
-
-
-@pytest.mark.parametrize("shard", [(0, 4), (5, 4), (1, 0)])
-def test_a_shard_that_there_is_not_is_refused(sea, encoder, shard):
-    with pytest.raises(ValueError, match=r"no shard \d of \d: shards are numbered from 1/\d to"):
-        embed(sea, model=encoder, shard=shard)

@@ -79,7 +79,7 @@ def test_what_others_put_into_the_output_folder_is_kept(files, message, corpus_f
 def test_a_trained_model_is_not_replaced_by_another_run(corpus_file, tmp_path):
     train(masked_lm(corpus_file, max_steps=1, save_strategy="no"), tmp_path)
     trained = (tmp_path / "model.safetensors").read_bytes()
-    with pytest.raises(ValueError, match=r"another recipe, which differs in training\.seed"):
+    with pytest.raises(ValueError, match=r"another recipe, which differs in training"):
         train(masked_lm(corpus_file, max_steps=1, save_strategy="no", seed=7), tmp_path)
     assert (tmp_path / "model.safetensors").read_bytes() == trained
 

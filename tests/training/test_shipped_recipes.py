@@ -11,7 +11,7 @@ from foveate.training import Recipe, build_trainer, recipe_names, train
 from tests.conftest import random_record
 from tests.profiles import NIGHTLY
 from tests.training.benchmark_files import egad, write_benchmark
-from tests.training.conftest import QUICK, TINY, checkpoint, losses, masked_lm
+from tests.training.conftest import QUICK, TINY, checkpoint, losses
 
 CHECKPOINTS = {
     "hdt-e-anchor-classification": "hdt",
@@ -168,25 +168,3 @@ def test_egad_trains_with_every_detector(detector, tmp_path, bert_tokenizer):
 def test_a_wrong_detector_of_egad_is_named(processor, message, tmp_path, bert_tokenizer):
     with pytest.raises(ValueError, match=message):
         build_trainer(egad(tmp_path, bert_tokenizer, processor), tmp_path / "out")
-
-
-def test_labels_are_smoothed(tmp_path, bert_tokenizer):
-    recipe = egad(tmp_path, bert_tokenizer, {}, max_steps=1, label_smoothing_factor=0.2)
-    trainer = build_trainer(recipe, tmp_path / "out")
-    model = trainer.model.eval()
-    batch = trainer.data_collator([trainer.train_dataset[0]])
-    with torch.no_grad():
-        log_probabilities = model(**batch).logits.log_softmax(-1)
-        loss = trainer.compute_loss(model, dict(batch))
-    counts = batch["labels"] != -100
-    true = log_probabilities.gather(2, batch["labels"].clamp(min=0)[..., None])[..., 0]
-    expected = -(0.8 * true + 0.2 * log_probabilities.mean(-1))[counts].mean()
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
-    assert len(losses(train(recipe, tmp_path / "out"))) == 1
-
-
-def test_labels_that_cannot_be_smoothed(corpus_file, tmp_path):
-    changes = {"objective": {"name": "contrastive"}}
-    recipe = masked_lm(corpus_file, changes, label_smoothing_factor=0.1)
-    with pytest.raises(ValueError, match="label_smoothing_factor has no effect on this objective"):
-        build_trainer(recipe, tmp_path)

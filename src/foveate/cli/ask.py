@@ -41,7 +41,6 @@ def command(
     ] = None,
     device: common.Device = None,
     dtype: common.DType = None,
-    html: common.Html = None,
     json: common.Json = False,
     *,
     library: common.Library,
@@ -57,7 +56,6 @@ def command(
     """
     common.check_query("foveate ask", "question", question, files or [])
     library.check(files, reading)
-    common.check_html(html)
     if library.folder is not None:
         if choice:
             raise ValueError("--choice is for a generative model, which reads files, not a library")
@@ -77,11 +75,6 @@ def command(
         else:
             loaded = common.load_encoder(None, device, dtype, reading.cache)
         answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
-    from foveate.tasks.report import write_report
-
-    if html is not None:
-        written = [answer.text] if answer.text else []
-        write_report(html, question, documents, answer.passages, written)
     if json:
         common.print_json(
             {
@@ -96,4 +89,3 @@ def command(
     common.show_results(
         documents, answer.passages, context, are_named=library.folder is not None or None
     )
-    common.show_path("page", html)

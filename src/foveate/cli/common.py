@@ -19,7 +19,6 @@ from rich.text import Text
 from foveate.cache import Cache
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
-from foveate.files import check_writable
 from foveate.progress import progress
 from foveate.tasks import arguments
 
@@ -104,15 +103,6 @@ Context = Annotated[
         metavar="N",
         min=0,
         help="Number of sentences to show before and after each result.",
-    ),
-]
-Html = Annotated[
-    Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Also write a page for the browser, with the results marked in the documents' text.",
-        show_default=False,
     ),
 ]
 
@@ -351,16 +341,9 @@ def documents_of(
     return [index.document(number) for number in numbers], placed
 
 
-def check_html(path: Path | None) -> None:
-    """Check that a page can be written, before the long work whose result it will hold."""
-    if path is not None:
-        check_writable(path)
-
-
-def show_path(kind: str, path: str | Path | None) -> None:
-    """Say what was written where, if anything was."""
-    if path is not None:
-        console.print(f"{kind}: {path}", markup=False)
+def show_path(kind: str, path: str | Path) -> None:
+    """Say what was written where."""
+    console.print(f"{kind}: {path}", markup=False)
 
 
 def open_library(

@@ -27,7 +27,6 @@ def command(
     model: common.LibraryModel = None,
     device: common.Device = None,
     dtype: common.DType = None,
-    html: common.Html = None,
     json: common.Json = False,
     *,
     library: common.Library,
@@ -40,12 +39,10 @@ def command(
     foveate search "white whale" books/*.txt --top-k 10 --context 2
     foveate search "how are releases signed?" handbook.pdf --by section
     foveate search "Counts of fish. Nets and sonar." papers/ --by document
-    foveate search "melting point" handbook.pdf --html found.html
     foveate search "who pays?" --library work.library --where "format = 'pdf'"
     """
     common.check_query("foveate search", "query", query, files or [])
     library.check(files, reading)
-    common.check_html(html)
     if library.folder is not None:
         index = common.open_library(library.folder, model, device, dtype)
         hits = index.search(query, by=by, top_k=top_k, **library.conditions)
@@ -56,12 +53,7 @@ def command(
         from foveate.tasks.search import search
 
         hits = search(query, documents, by=by, top_k=top_k, model=encoder)
-    from foveate.tasks.report import write_report
-
-    if html is not None:
-        write_report(html, f"Search: {query}", documents, hits)
     if json:
         common.print_json(common.results_as_json(documents, hits, context))
         return
     common.show_results(documents, hits, context, are_named=library.folder is not None or None)
-    common.show_path("page", html)

@@ -68,9 +68,9 @@ def command(
 ) -> None:
     """Serve documents to the browser and to programs: search, ask, summarize, embed.
 
-    The page is at http://127.0.0.1:8321, the documentation of the API at
-    http://127.0.0.1:8321/docs. Uploads stay in memory and are forgotten after a
-    while; nothing is written to disk, and nothing is sent elsewhere.
+    The page is at http://127.0.0.1:8321, the description of the API at
+    http://127.0.0.1:8321/openapi.json. Uploads stay in memory and are forgotten
+    after a while; nothing is written to disk, and nothing is sent elsewhere.
 
     \b
     foveate serve

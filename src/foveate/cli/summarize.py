@@ -1,6 +1,5 @@
 """`foveate summarize`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -87,7 +86,6 @@ def command(
     ] = None,
     device: common.Device = None,
     dtype: common.DType = None,
-    html: common.Html = None,
     json: common.Json = False,
     *,
     library: common.Library,
@@ -112,46 +110,31 @@ def command(
     if not (files or library.folder):
         raise ValueError("there is nothing to summarize: name files, or a library with --library")
     library.check(files, reading)
-    common.check_html(html)
     if library.folder is not None:
         if keywords is not None or keyword:
             raise ValueError("keywords guide a generative model, which reads files, not a library")
         index = common.open_library(library.folder, model, device, dtype)
         of_library = index.summarize(query, sentences=sentences, words=words, **library.conditions)
-        _show_summary_of_library(library, index, query, of_library, context, html, json)
+        _show_summary_of_library(library, index, query, of_library, context, json)
         return
     documents = reading.documents(files or [])
     common.prepare()
-    from foveate.tasks.report import write_report
     from foveate.tasks.search import Hit
     from foveate.tasks.summarize import summarize
 
     guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
     loaded = _load(model, device, dtype, reading.cache, guidance)
-    summaries: list[Summary] = []
-    chosen: list[Hit] = []
-    for idx, document in enumerate(documents):  # so that what is done is shown, if interrupted
+    printed = []
+    for document in documents:  # so that what is done is shown, if interrupted
         summary = summarize(document, query=query, sentences=sentences, words=words, model=loaded)
-        summaries.append(summary)
-        chosen += [Hit(one.span, one.span, one.score, idx) for one in summary.sentences]
-        if not json:
+        if json:
+            chosen = [Hit(one.span, one.span, one.score, 0) for one in summary.sentences]
+            fields = common.results_as_json([document], chosen, context)
+            printed.append({**_as_json(document, summary), "sentences": fields})
+        else:
             _show(document, summary, context)
-    if html is not None:
-        written = [summary.text for summary in summaries if not summary.sentences]
-        write_report(html, f"Summary: {query}" if query else "Summary", documents, chosen, written)
     if json:
-        fields = iter(common.results_as_json(documents, chosen, context))
-        common.print_json(
-            [
-                {
-                    **_as_json(document, summary),
-                    "sentences": [next(fields) for _ in summary.sentences],
-                }
-                for document, summary in zip(documents, summaries, strict=True)
-            ]
-        )
-    else:
-        common.show_path("page", html)
+        common.print_json(printed)
 
 
 def _load(
@@ -193,12 +176,10 @@ def _show_summary_of_library(
     query: str | None,
     summary: "Summary",
     context: int,
-    html: Path | None,
     json: bool,
 ) -> None:
     """Print a summary of a library with the document and the place of each of its sentences."""
     from foveate.index import LibrarySentence
-    from foveate.tasks.report import write_report
     from foveate.tasks.search import Hit
 
     hits = [
@@ -207,14 +188,11 @@ def _show_summary_of_library(
         if isinstance(one, LibrarySentence)
     ]
     documents, hits = common.documents_of(library, index, hits)
-    if html is not None:
-        write_report(html, f"Summary: {query}" if query else "Summary", documents, hits)
     if json:
         fields = common.results_as_json(documents, hits, context)
         common.print_json({"query": query, "text": summary.text, "sentences": fields})
         return
     common.show_results(documents, hits, context, are_named=True)
-    common.show_path("page", html)
 
 
 def _guidance(

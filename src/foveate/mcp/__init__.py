@@ -1,6 +1,6 @@
 """A Model Context Protocol server over a library: assistants search, ask, read and summarize.
 
-The tools only read. Their results are structured, and also written out as text.
+The tools only read. Their results are text, with the place of everything that is quoted.
 """
 
 try:

@@ -83,8 +83,9 @@ def make_server(
         ...     async with Client(make_server(library)) as client:
         ...         return await client.call_tool("ask", {"query": query})
         >>> result = asyncio.run(ask("What do fish live on?"))
-        >>> result.structured_content["results"][0]["text"]
-        'Cod swim. They eat herring.'
+        >>> print(result.content[0].text)
+        1. Sea · line 3 · Fish · document 0
+        Cod swim. They eat herring.
     """
     server = _Server(
         "foveate",
@@ -102,5 +103,11 @@ def make_server(
         ("Show a document's outline", tools.outline),
         ("List the documents", tools.list_documents),
     ):
-        server.add_tool(tool, title=title, description=inspect.getdoc(tool), annotations=_READ_ONLY)
+        server.add_tool(
+            tool,
+            title=title,
+            description=inspect.getdoc(tool),
+            annotations=_READ_ONLY,
+            structured_output=False,
+        )
     return server

@@ -3,29 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import takewhile
+from itertools import groupby, takewhile
 from os import PathLike
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from mcp.types import CallToolResult, TextContent
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from foveate.documents import Document, Section, Span
 from foveate.documents.structure import format_path
 from foveate.tasks.arguments import Unit
-
-from .schemas import (
-    DocumentEntry,
-    DocumentList,
-    OutlineResult,
-    OutlineSection,
-    Place,
-    Result,
-    Results,
-    SummaryResult,
-    Text,
-)
 
 # What runs models is imported when a tool needs it: assistants start their servers beforehand, and
 # wait for each of them.
@@ -93,7 +80,7 @@ class Tools:
         context: Annotated[
             int, Field(description=f"Sentences to show before and after, 0 to {MAX_CONTEXT}.")
         ] = 2,
-    ) -> Annotated[CallToolResult, Results]:
+    ) -> str:
         """Find sentences, sections or documents by their meaning and their words.
 
         Describe what the text would say rather than giving single keywords: "the carrier pays for
@@ -115,7 +102,7 @@ class Tools:
         top_k: Annotated[int, Field(description=f"Number of passages, 1 to {MAX_RESULTS}.")] = 3,
         document: NamedOrNone = None,
         section: InSection = None,
-    ) -> Annotated[CallToolResult, Results]:
+    ) -> str:
         """Find the passages that answer a question best.
 
         A passage is up to five neighbouring sentences of one section. The answer itself is left to
@@ -137,7 +124,7 @@ class Tools:
         sentences: Annotated[
             int, Field(description=f"Number of sentences, 1 to {MAX_READ}.")
         ] = 100,
-    ) -> Annotated[CallToolResult, Text]:
+    ) -> str:
         """Read the text of a document, or of one section of it, word for word.
 
         Use it where the sentences around a search result are not enough, for example to read a
@@ -145,29 +132,22 @@ class Tools:
         """
         _check_range("sentences", sentences, 1, MAX_READ)
         with self._lock:
-            number, read = self._document(document)
+            _, read = self._document(document)
         part = read if section is None else _part(read, section)
         spans = part.spans()
         _check_range("offset", offset, 0, len(spans) - 1)
         end = min(offset + sentences, len(spans))
         from foveate.tasks.context import sentence_separators
 
-        separators = sentence_separators(part)
-        parts: list[Place] = []
-        for span, separator in zip(spans[offset:end], separators[offset:end], strict=True):
-            place = _place(span, read, number)
-            last = parts[-1] if parts else None
-            if last and _turn(last) == _turn(place):
-                last.text += separator + place.text
-                last.end = place.end
-            else:
-                parts.append(place)
-        lines = [f"[{_where(one)}]\n{one.text}\n" for one in parts]
-        rest = len(spans) - end
-        if rest:
-            lines.append(f"… and {_sentences(rest)} more: give offset={end}")
-        text = Text(parts=parts, num_sentences=len(spans), next_offset=end if rest else None)
-        return _reply(text, lines)
+        shown = zip(spans[offset:end], sentence_separators(part)[offset:end], strict=True)
+        paragraphs = []
+        for _, together in groupby(shown, lambda one: (one[0].path, one[0].page, one[0].speaker)):
+            (first, _), *others = together
+            text = first.text + "".join(separator + span.text for span, separator in others)
+            paragraphs.append(f"[{_where(first)}]\n{text}\n")
+        if rest := len(spans) - end:
+            paragraphs.append(f"… and {_sentences(rest)} more: give offset={end}")
+        return "\n".join(paragraphs).strip()
 
     def summarize(
         self,
@@ -177,7 +157,7 @@ class Tools:
         ] = None,
         section: OnlySection = None,
         sentences: Annotated[int, Field(description="Number of sentences, 1 to 100.")] = 5,
-    ) -> Annotated[CallToolResult, SummaryResult]:
+    ) -> str:
         """Summarize a document, or one section of it, by its most important sentences.
 
         They are sentences of the document itself, in its order, each with its place. For a book,
@@ -193,10 +173,7 @@ class Tools:
 
             encoder = self._index.encoder
             summary = extract(part, vectors, encoder, query=query, sentences=sentences)
-        spans = [sentence.span for sentence in summary.sentences]
-        places = [_place(span, read, number) for span in spans]
-        lines = [f"{one.text} [{_where(one)}]" for one in places]
-        return _reply(SummaryResult(text=summary.text, sentences=places), lines)
+        return "\n".join(f"{one.text} [{_where(one.span)}]" for one in summary.sentences)
 
     def outline(
         self,
@@ -205,7 +182,7 @@ class Tools:
             int | None,
             Field(description="Deepest level of sections to show, from 1; by default all."),
         ] = None,
-    ) -> Annotated[CallToolResult, OutlineResult]:
+    ) -> str:
         """Show the sections of a document, with their lengths, pages and first sentences.
 
         Use it to see how a long document is built before summarizing its parts or searching in one
@@ -217,7 +194,6 @@ class Tools:
             number, read = self._document(document)
         sentences = list(read.sentences())
         first = 0
-        sections = []
         authors = ", ".join(read.authors)
         about = (f"document {number}", authors, read.date, _sentences(len(sentences)))
         lines = [f"{read.title or read.name} ({'; '.join(filter(None, about))})"]
@@ -226,29 +202,10 @@ class Tools:
             first += section.num_own_sentences
             if max_depth is not None and len(path) > max_depth:
                 continue
-            sections.append(
-                OutlineSection(
-                    section_path=list(path),
-                    page=span.page,
-                    place=span.place,
-                    num_sentences=section.num_sentences,
-                    begins=begins,
-                )
-            )
             title = section.title or f"({_shortened(begins)})"
             size = _sentences(section.num_sentences)
             lines.append(f"{'  ' * len(path)}{title} [{span.place}; {size}]")
-        outline = OutlineResult(
-            document=read.name,
-            document_number=number,
-            title=read.title,
-            authors=list(read.authors),
-            date=read.date,
-            language=read.language,
-            num_sentences=len(sentences),
-            sections=sections,
-        )
-        return _reply(outline, lines)
+        return "\n".join(lines)
 
     def list_documents(
         self,
@@ -257,7 +214,7 @@ class Tools:
             Field(description="Only documents whose name or title contains this, ignoring case."),
         ] = "",
         offset: Annotated[int, Field(description="Number of documents to pass over.")] = 0,
-    ) -> Annotated[CallToolResult, DocumentList]:
+    ) -> str:
         """List the documents of the library, 50 at a time, in the order of their names.
 
         To find documents about something, use `search` with by="document" instead.
@@ -279,18 +236,7 @@ class Tools:
         rest = len(found) - offset - len(shown)
         if rest > 0:
             lines.append(f"… and {rest:,} more: give offset={offset + len(shown)}")
-        entries = [
-            DocumentEntry(
-                document=one.source,
-                document_number=one.number,
-                title=one.title,
-                language=one.language,
-                num_sections=one.num_sections,
-                num_sentences=one.num_sentences,
-            )
-            for one in shown
-        ]
-        return _reply(DocumentList(total=len(found), documents=entries), lines)
+        return "\n".join(lines) or "Nothing was found."
 
     @property
     def _index(self) -> "Index":
@@ -300,22 +246,18 @@ class Tools:
             self._opened = Index.open(self._library, model=self._model, **self._options)
         return self._opened
 
-    def _results(self, hits: "Sequence[Hit | Passage]", num_sentences: int) -> CallToolResult:
+    def _results(self, hits: "Sequence[Hit | Passage]", num_sentences: int) -> str:
         """Reply with what was found, and the sentences around it."""
         from foveate.tasks.context import contexts
 
-        results = []
-        lines = []
-        for hit in hits:
+        found = []
+        for number, hit in enumerate(hits, 1):
             document = self._index.document(hit.document_idx)
             [near] = contexts(document, [hit.quoted], num_sentences)
-            context = "".join(one.separator + one.span.text for one in near).strip()
-            place = _place(replace(hit.span, text=hit.quoted.text), document, hit.document_idx)
-            result = Result(**place.model_dump(), score=round(hit.score, 4), context=context)
-            results.append(result)
-            where = f"{_where(result)} · document {hit.document_idx}"
-            lines.append(f"{len(results)}. {where}\n{context}\n")
-        return _reply(Results(results=results), lines)
+            text = "".join(one.separator + one.span.text for one in near).strip()
+            where = f"{_where(hit.span)} · document {hit.document_idx}"
+            found.append(f"{number}. {where}\n{text}\n")
+        return "\n".join(found).strip() or "Nothing was found."
 
     def _number(self, document: int | str | None) -> int | None:
         """Return the number of the document that is to be searched; None for all of them."""
@@ -431,37 +373,10 @@ def _titled(document: "LibraryDocument") -> str:
     return f"{document.source} — {document.title}" if has_title else document.source
 
 
-def _place(span: Span, document: Document, number: int) -> Place:
-    return Place(
-        document=span.document,
-        document_number=number,
-        title=document.title,
-        section_path=list(span.path),
-        page=span.page,
-        place=span.place,
-        speaker=span.speaker,
-        start=span.start,
-        end=span.end,
-        text=span.text,
-    )
-
-
-def _turn(place: Place) -> tuple[list[str], int | None, str | None]:
-    """Return what stays the same within a part of a text that is read."""
-    return place.section_path, place.page, place.speaker
-
-
-def _where(place: Place) -> str:
+def _where(span: Span) -> str:
     """Say where something is, on one line."""
-    parts = (place.document, place.place, format_path(place.section_path), place.speaker)
-    return " · ".join(filter(None, parts))
-
-
-def _reply(result: BaseModel, lines: list[str]) -> CallToolResult:
-    text = "\n".join(lines).strip() or "Nothing was found."
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)],
-        structured_content=result.model_dump(mode="json"),
+    return " · ".join(
+        filter(None, (span.document, span.place, format_path(span.path), span.speaker))
     )
 
 

@@ -21,6 +21,7 @@ from foveate.service.guard import LOOPBACK_NAMES, Access, Bodies, Heads, Securit
 from foveate.service.limits import Limits
 from foveate.service.metrics import Measured, Metrics
 from foveate.service.routes import documents, embeddings, operations, tasks
+from foveate.service.schemas import Problem
 from foveate.service.service import Service
 
 if TYPE_CHECKING:
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parent / "page"
 """The files of the reader page."""
 
-_OPEN = re.compile(
-    r"/(?:[\w-]+\.(?:js|css|svg|png|ico|html|webmanifest))?|/healthz|/docs|/openapi\.json"
-)
+_OPEN = re.compile(r"/(?:[\w-]+\.(?:js|css|svg|png|ico|html|webmanifest))?|/healthz|/openapi\.json")
+_PROBLEM: dict[str, Any] = {"model": Problem, "description": "The request is refused."}
 _DESCRIPTION = """Read long documents: search, ask, summarize, and see what stands where.
 
 When a request is refused, the answer has a `detail`, a sentence that says why and what to do; under
@@ -67,7 +67,7 @@ def create_app(
     """
     limits = limits or Limits()
     metrics = Metrics()
-    shared = SharedEncoder(encoder, limits.batch_tokens, limits.vector_bytes, metrics.observe_batch)
+    shared = SharedEncoder(encoder, limits.batch_tokens, limits.vector_bytes)
     service = Service(
         shared,
         model_name,
@@ -90,6 +90,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         servers=[{"url": "."}],  # relative to the schema's address, under any prefix
+        responses={"4XX": _PROBLEM, "5XX": _PROBLEM},  # in place of FastAPI's own form of errors
         lifespan=lifespan,
     )
     app.state.service = service
@@ -117,7 +118,6 @@ def create_app(
     for part in (documents, tasks, embeddings, operations):
         app.include_router(part.router)
     _add_page(app)
-    app.openapi_schema = _tidy_schema(app.openapi(), needs_token=token is not None)
     return app
 
 
@@ -126,30 +126,6 @@ def _with_names_of(origins: list[str], hosts: Iterable[str] | None) -> list[str]
     if hosts is None:
         return None
     return [*hosts, *(host_name(urlsplit(origin).netloc) for origin in origins)]
-
-
-def _tidy_schema(schema: dict[str, Any], *, needs_token: bool) -> dict[str, Any]:
-    """Leave out FastAPI's own form of errors, which is not used, and say what needs the token."""
-    for path, methods in schema["paths"].items():
-        for operation in methods.values():
-            responses = operation["responses"]
-            if "HTTPValidationError" in str(responses.get("422")):
-                del responses["422"]
-            if needs_token and not _OPEN.fullmatch(path):
-                is_openai = path.startswith(errors.OPENAI_PREFIX)
-                model = "OpenAIProblem" if is_openai else "Problem"
-                content = {"schema": {"$ref": f"#/components/schemas/{model}"}}
-                operation["security"] = [{"bearer": []}]
-                responses["401"] = {
-                    "description": "The token is missing or wrong.",
-                    "content": {"application/json": content},
-                }
-    components = schema["components"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        components["schemas"].pop(name, None)
-    if needs_token:
-        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-    return schema
 
 
 def _open(path: Path | None, encoder: SharedEncoder) -> "Library | None":
@@ -172,7 +148,7 @@ def _add_page(app: FastAPI) -> None:
 
         @app.get("/", include_in_schema=False)
         async def explain(request: Request) -> Response:
-            return PlainTextResponse("The page is not installed. The interface is at /docs.\n")
+            return PlainTextResponse("The page is not installed. The API is at /openapi.json.\n")
 
         return
     # A route for each file: a mount would take every GET, and answer 404 where it should be 405.

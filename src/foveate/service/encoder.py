@@ -3,10 +3,8 @@
 import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from itertools import chain
 from typing import Any, Generic, TypeVar, overload
 
@@ -20,10 +18,6 @@ V = TypeVar("V", Tensor, DocumentVectors)
 
 _CHARACTERS_PER_TOKEN = 4
 _RECENT_QUERIES = 1024
-
-
-class AbandonedError(Exception):
-    """Nobody is waiting for the result of a request any longer."""
 
 
 class _Job(Generic[V]):
@@ -44,94 +38,14 @@ class _Job(Generic[V]):
         size = len(document.text) if document is not None else sum(map(len, texts or ()))
         self.num_tokens = 1 + size // _CHARACTERS_PER_TOKEN
         self.future: Future[V] = Future()
-        self._num_waiting = 0
-        self._lock = threading.Lock()
-
-    def join(self) -> bool:
-        """Wait for it, too; return whether that is possible, since it may have been dropped."""
-        with self._lock:
-            if self.future.cancelled():
-                return False
-            self._num_waiting += 1
-            return True
-
-    def leave(self) -> None:
-        """Stop waiting; if nobody else waits and the model has not begun, the job is dropped."""
-        with self._lock:
-            self._num_waiting -= 1
-            if not self._num_waiting:
-                self.future.cancel()
-
-
-class Ticket:
-    """A request whose result a client is waiting for.
-
-    Args:
-        turns: Held while the request computes rather than waits, by as many requests as there are
-            processors.
-    """
-
-    def __init__(self, turns: threading.Semaphore) -> None:
-        self._turns = turns
-        self._lock = threading.Lock()
-        self._jobs: list[_Job[Any]] = []
-        self._is_abandoned = False
-
-    @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Take a turn.
-
-        Raises:
-            AbandonedError: Nobody is waiting any longer.
-        """
-        with self._turns:
-            self.check()
-            yield
-
-    @contextmanager
-    def waiting_for(self, job: _Job[Any]) -> Iterator[None]:
-        """Let others compute meanwhile."""
-        with self._lock:
-            if self._is_abandoned:
-                job.leave()
-                raise AbandonedError
-            self._jobs.append(job)
-        self._turns.release()
-        try:
-            yield
-        finally:
-            self._turns.acquire()
-            with self._lock:
-                if job in self._jobs:
-                    self._jobs.remove(job)
-        self.check()
-
-    def check(self) -> None:
-        """Raise an AbandonedError if nobody is waiting any longer."""
-        if self._is_abandoned:
-            raise AbandonedError
-
-    def abandon(self) -> None:
-        """Drop what the model has not begun to read for this request."""
-        with self._lock:
-            self._is_abandoned = True
-            while self._jobs:
-                self._jobs.pop().leave()
-
-
-TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
-"""The request that a thread works for."""
 
 
 class _Worker:
     """A thread that runs the model on whatever waits, up to a number of tokens at once."""
 
-    def __init__(
-        self, encoder: Encoder, batch_tokens: int, name: str, observe: Callable[[int, int], None]
-    ) -> None:
+    def __init__(self, encoder: Encoder, batch_tokens: int, name: str) -> None:
         self._encoder = encoder
         self._batch_tokens = batch_tokens
-        self._observe = observe
         self._waiting: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -162,14 +76,12 @@ class _Worker:
                     break
                 batch.append(job)
                 num_tokens += job.num_tokens
-            self._read([one for one in batch if one.future.set_running_or_notify_cancel()])
+            self._read(batch)
             if is_last:
                 return
 
     def _read(self, batch: list[_Job[Any]]) -> None:
         """Run the model; the failure of one job must not harm the others."""
-        if not batch:
-            return
         try:
             results = self._encode(batch)
         except Exception as error:
@@ -179,7 +91,6 @@ class _Worker:
             for job in batch:
                 self._read([job])
             return
-        self._observe(len(batch), sum(job.num_tokens for job in batch))
         for job, result in zip(batch, results, strict=True):
             job.future.set_result(result)
 
@@ -208,21 +119,14 @@ class SharedEncoder(Encoder):
         encoder: The encoder.
         batch_tokens: Number of tokens, by estimate, that are read at once.
         vector_bytes: Memory for the vectors of documents.
-        observe: Called with the number of jobs and of tokens of each batch.
     """
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        batch_tokens: int,
-        vector_bytes: int,
-        observe: Callable[[int, int], None] = lambda jobs, tokens: None,
-    ) -> None:
+    def __init__(self, encoder: Encoder, batch_tokens: int, vector_bytes: int) -> None:
         self.__dict__.update(encoder.__dict__)
         self._max_tokens = batch_tokens
         self._max_bytes = vector_bytes
-        self._short = _Worker(encoder, batch_tokens, "foveate-model", observe)
-        self._long = _Worker(encoder, batch_tokens, "foveate-model-long", observe)
+        self._short = _Worker(encoder, batch_tokens, "foveate-model")
+        self._long = _Worker(encoder, batch_tokens, "foveate-model-long")
         self._lock = threading.Lock()
         self._documents: OrderedDict[int, _Job[DocumentVectors]] = OrderedDict()
         self._queries: OrderedDict[str, Tensor] = OrderedDict()
@@ -262,9 +166,8 @@ class SharedEncoder(Encoder):
         vectors = []
         for part in self._parts(texts):
             job = _Job[Tensor](texts=part)
-            job.join()
             self._short.submit(job)
-            vectors.append(_result(job))
+            vectors.append(job.future.result())
         return torch.cat(vectors)
 
     def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
@@ -304,15 +207,14 @@ class SharedEncoder(Encoder):
     def _encode_document(self, document: Document) -> DocumentVectors:
         with self._lock:
             job = self._documents.get(id(document))
-            if job is None or _has_failed(job) or not job.join():
+            if job is None or _has_failed(job):
                 # It holds the document, so no other one can have the same id in the meantime.
                 job = _Job[DocumentVectors](document=document)
-                job.join()
                 self._documents[id(document)] = job
                 is_long = job.num_tokens > self._max_tokens
                 (self._long if is_long else self._short).submit(job)
             self._documents.move_to_end(id(document))
-        vectors = _result(job)
+        vectors = job.future.result()
         self._make_room()
         return vectors
 
@@ -329,21 +231,8 @@ class SharedEncoder(Encoder):
                     del self._documents[key]
 
 
-def _result(job: _Job[V]) -> V:
-    """Wait for a job's result."""
-    ticket = TICKET.get()
-    if ticket is None:
-        return job.future.result()
-    with ticket.waiting_for(job):
-        try:
-            return job.future.result()
-        except CancelledError as error:
-            raise AbandonedError from error
-
-
 def _has_failed(job: _Job[Any]) -> bool:
-    future = job.future
-    return future.done() and (future.cancelled() or future.exception() is not None)
+    return job.future.done() and job.future.exception() is not None
 
 
 def _num_bytes(job: _Job[DocumentVectors]) -> int:

@@ -10,7 +10,6 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from foveate.documents import DocumentError
-from foveate.service.encoder import AbandonedError
 from foveate.service.processes import ReadingError
 
 OPENAI_PREFIX = "/v1/"
@@ -118,10 +117,6 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(ReadingError)
     async def unreadable(request: Request, error: ReadingError) -> JSONResponse:
         return refuse(request.url.path, Refusal(error.status, str(error)))
-
-    @app.exception_handler(AbandonedError)
-    async def abandoned(request: Request, error: AbandonedError) -> JSONResponse:
-        return refuse(request.url.path, Refusal(503, "The request was given up.", retry_after=1))
 
     @app.exception_handler(DocumentError)
     async def wrong_document(request: Request, error: DocumentError) -> JSONResponse:

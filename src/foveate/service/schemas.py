@@ -83,6 +83,7 @@ class SectionModel(BaseModel):
     level: int = Field(description="Its depth, from 1.")
     title: str
     start_sentence: int = Field(description="Index of its first sentence.")
+    num_own_sentences: int = Field(description="Without those of its subsections.")
     num_sentences: int = Field(description="With those of its subsections.")
     num_words: int = Field(description="With those of its subsections.")
     page: int | None
@@ -150,19 +151,24 @@ class AttentionModel(BaseModel):
     document: bool = Field(description="Whether it exchanges with the whole document.")
 
 
-class HitModel(BaseModel):
-    """A sentence, section or document that was found."""
+class FoundModel(BaseModel):
+    """Something that was found."""
 
     document: str | None = Field(description="Id of the document; null if it is not kept.")
     name: str
     title: str
     span: SpanModel
     sentence_idx: int = Field(description="Index of the best sentence.")
-    section_idx: int | None = Field(description="Its section; null if documents are looked for.")
     best: SpanModel = Field(description="The sentence in it that matches best.")
     score: float
     before: str
     after: str
+
+
+class HitModel(FoundModel):
+    """A sentence, section or document that was found."""
+
+    section_idx: int | None = Field(description="Its section; null if documents are looked for.")
 
 
 class SearchResult(BaseModel):
@@ -174,21 +180,12 @@ class SearchResult(BaseModel):
     )
 
 
-class PassageModel(BaseModel):
+class PassageModel(FoundModel):
     """Sentences that answer a question."""
 
-    document: str | None
-    name: str
-    title: str
-    span: SpanModel
+    section_idx: int
     first_sentence: int = Field(description="Index of its first sentence.")
     num_sentences: int
-    sentence_idx: int = Field(description="Index of the best sentence.")
-    section_idx: int
-    best: SpanModel
-    score: float
-    before: str
-    after: str
 
 
 class AskResult(BaseModel):

@@ -62,8 +62,6 @@ class Service:
         self.readers = FileReaders(limits, self.processes)
         self.drawers = Drawers(limits, self.processes)
         metrics.running.set_function(lambda: self.work.num_running)
-        metrics.uploads.set_function(lambda: len(self.uploads))
-        metrics.upload_bytes.set_function(lambda: self.uploads.num_bytes)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

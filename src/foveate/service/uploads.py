@@ -30,10 +30,6 @@ class Uploads:
         self._uploads: OrderedDict[str, _Upload] = OrderedDict()
         self.num_bytes = 0
 
-    def __len__(self) -> int:
-        """Return the number of documents."""
-        return len(self._uploads)
-
     def add(self, view: DocumentView) -> bool:
         """Keep a document; return whether it is small enough for that."""
         size = view.num_bytes

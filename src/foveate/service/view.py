@@ -13,6 +13,7 @@ from foveate.documents import Document, Kind, Span
 from foveate.documents.blocks import UNSPLIT
 from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
 from foveate.preprocessing.tree import outline
+from foveate.service.schemas import AttentionModel, SectionModel
 from foveate.tasks.arguments import Unit
 from foveate.tasks.embed import document_span
 
@@ -52,48 +53,6 @@ class SentencePlace(NamedTuple):
     paragraph_idx: int
     kind: Kind
     is_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SectionPlace:
-    """A section in the outline.
-
-    Attributes:
-        parent_idx: Index of the section around it; None for an outermost one.
-        level: Its depth, from 1.
-        title: Its title.
-        start: Index of its first sentence.
-        num_own_sentences: Number of sentences that are not in a subsection.
-        num_sentences: Number of sentences, those of subsections included.
-        num_words: Number of words, those of subsections included.
-        page: Its first page; None for formats without pages.
-    """
-
-    parent_idx: int | None
-    level: int
-    title: str
-    start: int
-    num_own_sentences: int
-    num_sentences: int
-    num_words: int
-    page: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """What the tokens of a sentence attend to, in one layer or through several layers.
-
-    Attributes:
-        sentences: Indices of its sibling sentences, under the same section.
-        sections: Indices of the sections around it, from the innermost one.
-        siblings: Indices of its sibling sections, where sections have sentences of their own.
-        reaches_document: Whether it exchanges information with the document's anchor.
-    """
-
-    sentences: list[int]
-    sections: list[int]
-    siblings: list[int]
-    reaches_document: bool
 
 
 class DocumentView:
@@ -152,20 +111,21 @@ class DocumentView:
         return places
 
     @cached_property
-    def sections(self) -> list[SectionPlace]:
+    def sections(self) -> list[SectionModel]:
         """The outline."""
-        sections: list[SectionPlace] = []
+        sections: list[SectionModel] = []
         open_sections: list[int] = []
         start = 0
         for idx, (path, section) in enumerate(self.document.walk()):
             del open_sections[len(path) - 1 :]
             end = start + section.num_sentences
             sections.append(
-                SectionPlace(
+                SectionModel(
+                    section_idx=idx,
                     parent_idx=open_sections[-1] if open_sections else None,
                     level=len(path),
                     title=section.title,
-                    start=start,
+                    start_sentence=start,
                     num_own_sentences=section.num_own_sentences,
                     num_sentences=section.num_sentences,
                     num_words=self._words_before[end] - self._words_before[start],
@@ -229,11 +189,13 @@ class DocumentView:
             num_sentences: Number of sentences of the same section on either side.
         """
         section = self.sections[self.places[inside.start].section_idx]
-        start = max(inside.start - num_sentences, section.start)
-        end = min(inside.stop + num_sentences, section.start + section.num_own_sentences)
+        start = max(inside.start - num_sentences, section.start_sentence)
+        end = min(inside.stop + num_sentences, section.start_sentence + section.num_own_sentences)
         return self._join(range(start, inside.start)), self._join(range(inside.stop, end))
 
-    def attention(self, sentence_idx: int, *, reads_trees: bool, levels: int | None) -> Attention:
+    def attention(
+        self, sentence_idx: int, *, reads_trees: bool, levels: int | None
+    ) -> AttentionModel:
         """Find what a sentence exchanges information with.
 
         Args:
@@ -243,7 +205,13 @@ class DocumentView:
             levels: Depth of these trees, see `foveate.preprocessing.tree.outline`.
         """
         if not reads_trees:
-            return Attention([], [], [], reaches_document=False)
+            return AttentionModel(
+                sentence_idx=sentence_idx,
+                sentences=[],
+                sibling_sections=[],
+                sections=[],
+                document=False,
+            )
         tree = self._tree if levels is None else _Tree.from_document(self.document, levels)
         anchor = tree.sentences[sentence_idx]
         parent = tree.parents[anchor]
@@ -252,13 +220,14 @@ class DocumentView:
         while parent > 0:
             sections.append(tree.names[parent])
             parent = tree.parents[parent]
-        return Attention(
+        return AttentionModel(
+            sentence_idx=sentence_idx,
             sentences=[
                 tree.names[one] for one in family if tree.is_sentence[one] and one != anchor
             ],
+            sibling_sections=[tree.names[one] for one in family if not tree.is_sentence[one]],
             sections=sections,
-            siblings=[tree.names[one] for one in family if not tree.is_sentence[one]],
-            reaches_document=True,
+            document=True,
         )
 
     @cached_property

@@ -1,18 +1,12 @@
 """Running of long tasks: limited in number and time, and only while a client waits."""
 
 import asyncio
-import contextvars
-import math
-import os
-import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from time import monotonic
 from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
 
-from foveate.service.encoder import TICKET, Ticket
 from foveate.service.errors import Refusal
 from foveate.service.limits import Limits
 
@@ -21,6 +15,8 @@ T = TypeVar("T")
 
 _CLIENT_GONE = 499
 """The status, which nobody sees, of requests whose client did not wait."""
+
+_RETRY_SECONDS = 5
 
 
 class Work:
@@ -33,8 +29,6 @@ class Work:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.requests, "foveate-request")
-        self._turns = threading.Semaphore(os.cpu_count() or 1)
-        self._mean_seconds = 1.0
         self.num_running = 0
 
     def stop(self) -> None:
@@ -52,17 +46,9 @@ class Work:
             Refusal: It was not answered.
         """
         if self.num_running >= self._limits.requests:
-            raise Refusal(
-                503,
-                "The service is busy: try again later.",
-                retry_after=min(60, math.ceil(self._mean_seconds)),
-            )
+            raise Refusal(503, "The service is busy: try again later.", retry_after=_RETRY_SECONDS)
         self.num_running += 1
-        started = monotonic()
-        ticket = Ticket(self._turns)
-        token = TICKET.set(ticket)
         answering = asyncio.ensure_future(answer())
-        TICKET.reset(token)
         leaving = asyncio.ensure_future(client_left(request))
         try:
             done, _ = await asyncio.wait(
@@ -81,8 +67,6 @@ class Work:
             )
         finally:
             self.num_running -= 1
-            self._mean_seconds += 0.1 * (monotonic() - started - self._mean_seconds)
-            ticket.abandon()
             for task in (answering, leaving):
                 task.cancel()
             await asyncio.gather(answering, leaving, return_exceptions=True)
@@ -90,19 +74,10 @@ class Work:
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Compute something in a thread.
 
-        The thread continues after a request has been given up, until it next needs the model, and
-        counts as a running request until then.
+        The thread continues after a request has been given up, and counts as a running request
+        until it is done.
         """
-        ticket = TICKET.get()
-
-        def compute() -> T:
-            if ticket is None:
-                return function(*args, **kwargs)
-            with ticket.computing():
-                return function(*args, **kwargs)
-
-        context = contextvars.copy_context()
-        future = self._threads.submit(context.run, compute)
+        future = self._threads.submit(function, *args, **kwargs)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:

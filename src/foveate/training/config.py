@@ -1,4 +1,4 @@
-"""Settings as plain data: read from YAML, overridden, checked against annotations, compared."""
+"""Settings as plain data: read from YAML, overridden, checked against annotations."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -141,20 +141,3 @@ def to_yaml_types(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [to_yaml_types(value) for value in data]
     return fspath(data) if isinstance(data, PathLike) else data
-
-
-def diff_keys(old: Any, new: Any, path: str = "") -> list[str]:
-    """List the paths of the entries in which two recipes differ.
-
-    Example:
-        >>> diff_keys({"batch": {"tokens": 8}, "tokenizer": 9}, {"batch": {"tokens": 6}})
-        ['batch.tokens', 'tokenizer']
-    """
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        prefix = f"{path}." if path else ""
-        return [
-            key
-            for name in sorted({*old, *new})
-            for key in diff_keys(old.get(name), new.get(name), f"{prefix}{name}")
-        ]
-    return [] if old == new else [path]

@@ -29,8 +29,9 @@ RESERVED_ARGUMENTS = {
     "train_sampling_strategy",
     "remove_unused_columns",
     "resume_from_checkpoint",
+    "label_smoothing_factor",
 }
-"""Arguments of `TrainingArguments` that follow from the rest of a recipe."""
+"""Arguments of `TrainingArguments` that follow from the rest of a recipe, or have no effect."""
 
 
 @dataclass(frozen=True)

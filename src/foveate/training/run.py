@@ -14,7 +14,6 @@ from typing import Any
 import torch
 import yaml
 from filelock import FileLock, Timeout
-from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
@@ -32,10 +31,7 @@ from .building import (
     build_tokenizer,
     load_examples,
 )
-from .config import diff_keys
-from .model_card import write_model_card
 from .objectives import MaskedLM
-from .objectives.seq2seq import Seq2SeqObjective
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
 
@@ -47,8 +43,7 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
 
     An interrupted run continues as if it had not been interrupted, with the vocabulary it started
     with. The recipe is saved in the output folder as `recipe.yaml` at the beginning, the model and
-    its processor at the end, with a model card, `README.md`. The card's license is left to the
-    user; once it is filled in, the card is not written again.
+    its processor at the end, with the draft of a model card, `README.md`, unless there is one.
 
     On one GPU, the encoder's training steps are launched as CUDA graphs, see
     `foveate.models.speed_ups.capture`.
@@ -79,8 +74,8 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
         trainer.train(resume_from_checkpoint=_last_checkpoint(output))
         trainer.save_model()
         trainer.save_state()
-        if trainer.args.should_save:
-            write_model_card(trainer, recipe, output)
+        if trainer.args.should_save and not (Path(output) / "README.md").exists():
+            trainer.create_model_card(tags="foveate")
     return trainer
 
 
@@ -148,24 +143,11 @@ class _SparsePredictionTrainer(Trainer):
         return model.config
 
 
-class _LabelSmoothingTrainer(Trainer):
-    """For encoder-decoders, which cannot shift labels that are kept from them."""
-
-    def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Compute the loss of a batch with labels, which smoothing does not pass to the model."""
-        network: Any = self.model
-        shifted = network.prepare_decoder_input_ids_from_labels(inputs["labels"])
-        inputs = {**inputs, "decoder_input_ids": shifted}
-        return super().compute_loss(model, inputs, *args, **kwargs)
-
-
 def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> Trainer:
     """Build the `Trainer` of a recipe; arguments and errors are those of `train`."""
     if not isinstance(recipe, Recipe):
         recipe = Recipe.load(recipe)
     arguments = _training_arguments(recipe, output)
-    if arguments.label_smoothing_factor:
-        recipe.objective.check_label_smoothing()
     checkpoint = _last_checkpoint(output)
     examples, sizes = load_examples(recipe.data, recipe.data.train)
     dev_data = load_examples(recipe.data, recipe.data.dev) if recipe.data.dev else None
@@ -181,7 +163,7 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     if dev_data is not None:
         eval_dataset = build_dataset(*dev_data, objective, processor, recipe.batch, seed)
     try:
-        trainer = _trainer_class(recipe, model, arguments)(
+        trainer = _trainer_class(recipe, model)(
             model,
             arguments,
             data_collator=partial(collate_packs, partial(objective.collate, processor)),
@@ -199,14 +181,10 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     return trainer
 
 
-def _trainer_class(
-    recipe: Recipe, model: PreTrainedModel, arguments: TrainingArguments
-) -> Callable[..., Trainer]:
+def _trainer_class(recipe: Recipe, model: PreTrainedModel) -> Callable[..., Trainer]:
     objective = recipe.objective
     if objective.trainer_class is not None:
         return partial(objective.trainer_class, objective)
-    if arguments.label_smoothing_factor and isinstance(objective, Seq2SeqObjective):
-        return _LabelSmoothingTrainer
     if (
         isinstance(objective, MaskedLM)
         and hasattr(model.config, "sparse_prediction")
@@ -270,17 +248,7 @@ def _last_checkpoint(output: str | PathLike[str]) -> str | None:
             checkpoints[step] = state.parent
     if not checkpoints:
         return None
-    latest = checkpoints[max(checkpoints)]
-    for weights in latest.glob("*.safetensors"):
-        try:
-            with safe_open(weights, "pt"):
-                pass
-        except SafetensorError as error:
-            raise ValueError(
-                f"{weights} is damaged ({error}): remove its folder to resume from the checkpoint "
-                "before it"
-            ) from error
-    return str(latest)
+    return str(checkpoints[max(checkpoints)])
 
 
 def _save_recipe(recipe: Recipe, folder: Path, saves: bool) -> None:
@@ -288,7 +256,8 @@ def _save_recipe(recipe: Recipe, folder: Path, saves: bool) -> None:
     file = folder / "recipe.yaml"
     saved = _load_saved_recipe(file)
     sections = recipe.to_dict()
-    changed = [] if saved is None else diff_keys(saved.to_dict(), sections)
+    before = sections if saved is None else saved.to_dict()
+    changed = [name for name in sections if before[name] != sections[name]]
     holds_model = _last_checkpoint(folder) is not None or (folder / CONFIG_NAME).exists()
     if holds_model and saved is None:
         raise ValueError(

@@ -17,7 +17,6 @@ from foveate.service.schemas import (
     DocumentModel,
     FileRequest,
     PageModel,
-    Problem,
     SectionModel,
     SentenceModel,
     TextLayerModel,
@@ -35,43 +34,13 @@ MAX_SENTENCES = 2_000
 Id = Annotated[str, InPath(description="Id of a document.")]
 PageNumber = Annotated[int, InPath(ge=1, le=100_000, description="Number of the page, from 1.")]
 
-
-def problems(descriptions: dict[int, str]) -> dict[int | str, dict[str, object]]:
-    """Describe refusals for the OpenAPI schema."""
-    return {
-        status: {"model": Problem, "description": text} for status, text in descriptions.items()
-    }
-
-
 router = APIRouter(tags=["documents"])
-MISSING = problems(
-    {404: "There is no such document.", 503: "The library cannot be read at the moment."}
-)
-
-PAGE_PROBLEMS = problems(
-    {
-        404: "There is no such page, or no PDF that it is in.",
-        422: "An argument is wrong, or the page cannot be read.",
-        503: "The service is busy.",
-        504: "It took too long.",
-    }
-)
 
 
 @router.post(
     "/documents",
     status_code=201,
     summary="Send a document",
-    responses=problems(
-        {
-            408: "It took too long to arrive.",
-            413: "It is too large.",
-            415: "It is of another kind.",
-            422: "It cannot be read.",
-            503: "The service is busy.",
-            504: "It took too long.",
-        }
-    ),
     openapi_extra=inputs.body_schema(TextRequest, FileRequest, has_file=True),
 )
 async def send_document(request: Request) -> DocumentModel:
@@ -104,13 +73,7 @@ async def _content(request: Request) -> Content:
     return inputs.text_content(sent.text, sent)
 
 
-@router.get(
-    "/documents",
-    summary="List the library's documents",
-    responses=problems(
-        {422: "An argument is wrong.", 503: "The library cannot be read at the moment."}
-    ),
-)
+@router.get("/documents", summary="List the library's documents")
 async def list_documents(
     request: Request,
     query: Annotated[
@@ -128,7 +91,7 @@ async def list_documents(
     return DocumentList(total=len(found), documents=documents)
 
 
-@router.get("/documents/{document_id}", summary="Describe a document", responses=MISSING)
+@router.get("/documents/{document_id}", summary="Describe a document")
 async def get_document(request: Request, document_id: Id) -> DocumentModel:
     """Return a document's title, language and size."""
     view = await service_of(request).find(document_id)
@@ -139,7 +102,6 @@ async def get_document(request: Request, document_id: Id) -> DocumentModel:
     "/documents/{document_id}",
     status_code=204,
     summary="Forget a document",
-    responses=problems({403: "It belongs to the library.", 404: "There is no such document."}),
 )
 async def delete_document(request: Request, document_id: Id) -> Response:
     """Forget a document that was sent. Documents of the library cannot be deleted."""
@@ -150,17 +112,16 @@ async def delete_document(request: Request, document_id: Id) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/documents/{document_id}/outline", summary="Get the outline", responses=MISSING)
+@router.get("/documents/{document_id}/outline", summary="Get the outline")
 async def get_outline(request: Request, document_id: Id) -> list[SectionModel]:
     """Return all sections in the order of the document."""
     view = await service_of(request).find(document_id)
-    return await asyncio.to_thread(outline, view)
+    return await asyncio.to_thread(lambda: view.sections)
 
 
 @router.get(
     "/documents/{document_id}/sentences",
     summary="Get sentences",
-    responses={**MISSING, **problems({422: "An argument is wrong."})},
 )
 async def get_sentences(
     request: Request,
@@ -175,7 +136,7 @@ async def get_sentences(
     return await asyncio.to_thread(_sentences, view, start, end)
 
 
-@router.get("/documents/{document_id}/pages", summary="Get the pages' sizes", responses=MISSING)
+@router.get("/documents/{document_id}/pages", summary="Get the pages' sizes")
 async def get_pages(request: Request, document_id: Id) -> list[PageModel]:
     """Return the size of each page; formats without pages have none."""
     layout = (await service_of(request).find(document_id)).document.layout
@@ -192,7 +153,6 @@ async def get_pages(request: Request, document_id: Id) -> list[PageModel]:
     response_class=Response,
     responses={
         200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}},
-        **PAGE_PROBLEMS,
     },
 )
 async def draw_page(
@@ -216,7 +176,6 @@ async def draw_page(
 @router.get(
     "/documents/{document_id}/pages/{number}/text",
     summary="Get the text of a page",
-    responses=PAGE_PROBLEMS,
 )
 async def get_page_text(request: Request, document_id: Id, number: PageNumber) -> TextLayerModel:
     """Return the words of a page of a PDF with their places, as they stand on it.
@@ -244,10 +203,6 @@ async def _find_page(service: Service, document_id: str, number: int) -> Documen
 @router.get(
     "/documents/{document_id}/attention",
     summary="Get what a sentence attends to",
-    responses={
-        **MISSING,
-        **problems({404: "There is no such document or sentence.", 422: "An argument is wrong."}),
-    },
 )
 async def get_attention(
     request: Request,
@@ -265,18 +220,11 @@ async def get_attention(
     if sentence >= len(view.places):
         last = len(view.places) - 1
         raise Refusal(404, f"There is no sentence {sentence}: the last one is {last}.")
-    found = await asyncio.to_thread(
+    return await asyncio.to_thread(
         view.attention,
         sentence,
         reads_trees=service.encoder.context == "tree",
         levels=service.encoder.processor.levels,
-    )
-    return AttentionModel(
-        sentence_idx=sentence,
-        sentences=found.sentences,
-        sibling_sections=found.siblings,
-        sections=found.sections,
-        document=found.reaches_document,
     )
 
 
@@ -315,23 +263,6 @@ def describe_entry(entry: "LibraryDocument") -> DocumentModel:
         format=entry.format,
         notes=[],
     )
-
-
-def outline(view: DocumentView) -> list[SectionModel]:
-    """Return the sections of a document."""
-    return [
-        SectionModel(
-            section_idx=idx,
-            parent_idx=section.parent_idx,
-            level=section.level,
-            title=section.title,
-            start_sentence=section.start,
-            num_sentences=section.num_sentences,
-            num_words=section.num_words,
-            page=section.page,
-        )
-        for idx, section in enumerate(view.sections)
-    ]
 
 
 def _sentences(view: DocumentView, start: int, end: int | None) -> list[SentenceModel]:

@@ -167,23 +167,12 @@ class ModelList(BaseModel):
     data: list[ModelInfo]
 
 
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": OpenAIProblem, "description": text}
-    for status, text in {
-        400: "An argument is wrong.",
-        404: "There is no such model.",
-        408: "The request took too long to arrive.",
-        413: "The request is too large.",
-        415: "The request is not JSON.",
-        503: "The service is busy.",
-        504: "It took too long.",
-    }.items()
-}
+_PROBLEM: dict[str, Any] = {"model": OpenAIProblem, "description": "The request is refused."}
 
-router = APIRouter(prefix="/v1", tags=["embeddings"])
+router = APIRouter(prefix="/v1", tags=["embeddings"], responses={"4XX": _PROBLEM, "5XX": _PROBLEM})
 
 
-@router.post("/embeddings", summary="Embed texts", responses=_RESPONSES)
+@router.post("/embeddings", summary="Embed texts")
 async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsResult:
     """Embed texts, each by itself, as OpenAI's endpoint of this name does."""
     service = service_of(request)
@@ -212,7 +201,7 @@ async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsRes
     return await service.work.run(request, partial(service.work.call, compute))
 
 
-@router.post("/contextualizedembeddings", summary="Embed chunks", responses=_RESPONSES)
+@router.post("/contextualizedembeddings", summary="Embed chunks")
 async def embed_chunks(request: Request, arguments: ContextualRequest) -> ContextualResult:
     """Embed the chunks of documents, each as a part of its document, as Voyage's endpoint does.
 
@@ -246,9 +235,7 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
     return await service.work.run(request, partial(service.work.call, compute))
 
 
-@router.post(
-    "/rerank", summary="Rank texts", responses=_RESPONSES, response_model_exclude_none=True
-)
+@router.post("/rerank", summary="Rank texts", response_model_exclude_none=True)
 async def rerank(request: Request, arguments: RerankRequest) -> RerankResult:
     """Rank texts by how well they match a query, as the endpoints of Cohere and Jina do.
 
@@ -295,7 +282,7 @@ async def list_models(request: Request) -> ModelList:
     return ModelList(data=[ModelInfo(id=service_of(request).model_name)])
 
 
-@router.get("/models/{model}", summary="Describe a model", responses={404: _RESPONSES[404]})
+@router.get("/models/{model}", summary="Describe a model")
 async def get_model(request: Request, model: str) -> ModelInfo:
     """Describe a model."""
     service = service_of(request)

@@ -1,12 +1,11 @@
-"""Routes for operators: health, metrics, and the API reference page."""
+"""Routes for operators: health and metrics."""
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
 from foveate import __version__
-from foveate.service.reference import STYLE, render
 from foveate.service.service import service_of
 
 
@@ -41,15 +40,3 @@ async def metrics(request: Request) -> Response:
     """Return the counters in the text format of Prometheus."""
     content = generate_latest(service_of(request).metrics.registry)
     return Response(content, media_type=CONTENT_TYPE_LATEST)
-
-
-@router.get("/docs", include_in_schema=False)
-async def reference(request: Request) -> HTMLResponse:
-    """Show the interface."""
-    return HTMLResponse(render(request.app.openapi()))
-
-
-@router.get("/docs.css", include_in_schema=False)
-async def style() -> Response:
-    """Return the style of the page that shows the interface."""
-    return Response(STYLE, media_type="text/css")

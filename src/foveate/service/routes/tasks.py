@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from foveate.documents import Span
 from foveate.service import inputs
 from foveate.service.errors import Refusal
-from foveate.service.routes.documents import outline, problems
 from foveate.service.schemas import (
     AskRequest,
     AskResult,
@@ -43,19 +42,7 @@ if TYPE_CHECKING:
 Arguments = TypeVar("Arguments", bound=TaskRequest)
 Result = TypeVar("Result", bound=BaseModel)
 
-_RESPONSES = problems(
-    {
-        404: "There is no such document.",
-        408: "The request took too long to arrive.",
-        413: "The document is too large.",
-        415: "The body is neither JSON nor a form.",
-        422: "An argument is wrong, or the document cannot be read.",
-        503: "The service is busy.",
-        504: "It took too long.",
-    }
-)
-
-router = APIRouter(tags=["tasks"], responses=_RESPONSES)
+router = APIRouter(tags=["tasks"])
 
 
 @router.post(
@@ -268,7 +255,7 @@ def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) 
 
 
 def _outline(service: Service, arguments: OutlineRequest, view: DocumentView) -> OutlineResult:
-    return OutlineResult(title=view.document.title, sections=outline(view))
+    return OutlineResult(title=view.document.title, sections=view.sections)
 
 
 def _library(

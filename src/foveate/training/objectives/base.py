@@ -51,19 +51,6 @@ class Objective:
         columns = (*processor.columns, *self.target_columns)
         return dict(processor.pad([select_columns(example, columns) for example in features]))
 
-    def check_label_smoothing(self) -> None:
-        """Check that `Trainer` can smooth the labels.
-
-        Raises:
-            ValueError: The loss is not the cross-entropy of labels that `Trainer` sees.
-        """
-        computes_loss = self.compute_loss is not None or self.trainer_class is not None
-        if computes_loss or self.target_columns != ("labels",):
-            raise ValueError(
-                "training: label_smoothing_factor has no effect on this objective, which has no "
-                "labels to smooth: leave it out"
-            )
-
     def config_options(self) -> dict[str, Any]:
         """Return what the model's configuration must contain for this objective."""
         return {}
