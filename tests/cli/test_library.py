@@ -91,18 +91,12 @@ def test_damage_is_said_in_a_sentence(foveate, fish, library):
     manifests = sorted((library / "terms.lance" / "_versions").glob("*.manifest"))
     content = manifests[0].read_bytes()
     manifests[0].write_bytes(content[: len(content) // 2])
-    for command in (
-        ("search", "cod", "--library", library),
-        ("index", fish, "--library", library),
-        ("library", "list", library),
-        ("library", "compact", library),
-    ):
+    for command in (("search", "cod", "--library", library), ("library", "list", library)):
         code, output, errors = foveate(*command)
         assert (code, output, errors.count("\n")) == (2, "", 1)
-        assert f"see what is wrong with `foveate library verify {library}`" in errors
+        assert "otherwise restore it from a copy, or index the files into a new one" in errors
     code, output, errors = foveate("library", "verify", library)
     assert (code, output, errors.count("\n")) == (1, "", 1)
-    assert f"foveate: {manifests[0]} has {len(content) // 2} bytes instead of " in errors
     assert "restore it from a copy of the library, or index the files into a new one" in errors
 
 

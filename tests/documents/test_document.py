@@ -440,8 +440,8 @@ class TestSerialization:
 
         empty = {"text": " ", "start": 0, "end": 1}
         for paragraphs, message in (
-            ([], r"empty section \('A'\)"),
-            ([{"sentences": []}], "paragraph without sentences"),
+            ([], "no sentence to read"),
+            ([{"sentences": []}], "no sentence to read"),
             ([{"sentences": [empty]}], "empty sentence"),
         ):
             with pytest.raises(DocumentError, match=message):

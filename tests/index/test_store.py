@@ -203,7 +203,7 @@ def test_a_table_without_its_files_is_noticed(index, folder):
     for path in (index.path / "sentences.lance" / "data").iterdir():
         path.unlink()
     assert index.verify()
-    with pytest.raises(LibraryError, match="see what is wrong with `foveate library verify"):
+    with pytest.raises(LibraryError, match="otherwise restore it from a copy"):
         index.search("herring", where="text LIKE '%a%'")
 
 
@@ -214,7 +214,7 @@ def test_a_damaged_table_is_noticed(index, folder, table, small_encoder):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     damaged = Index.open(index.path, model=small_encoder)
     assert damaged.verify()
-    with pytest.raises(LibraryError, match="see what is wrong with `foveate library verify"):
+    with pytest.raises(LibraryError, match="otherwise restore it from a copy"):
         damaged.search("herring", by="section")
 
 

@@ -119,8 +119,7 @@ def remove(library: Folder, names: Names) -> None:
 def verify(library: Folder) -> None:
     """Check everything in a library and report damage, with exit code 1 if there is any.
 
-    Each file is compared with the checksum that was recorded when it was written,
-    and the sentences, sections and words with the documents.
+    The sentences, sections and words are compared with the documents.
 
     \b
     foveate library verify papers.library

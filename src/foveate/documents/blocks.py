@@ -243,14 +243,15 @@ def table_row(heads: Sequence[MappedText | str], cells: Sequence[MappedText]) ->
     return row
 
 
-def with_terms(terms: Sequence[MappedText], definition: MappedText) -> MappedText | None:
-    """Write a definition as a sentence that begins with its term: "cod: a fish of cold seas".
+def definition_blocks(
+    terms: Sequence[MappedText], definition: MappedText, kind: Kind
+) -> list[Prose]:
+    """Write a definition as a sentence that begins with its terms: "cod: a fish of cold seas".
 
-    Returns:
-        The terms and their definition; None if the terms are too long to begin a sentence.
+    Terms that are too long to begin a sentence become paragraphs of their own.
     """
     if not 0 < sum(len(str(term)) for term in terms) <= LONGEST_TERM:
-        return None
+        return [Prose(text, kind=kind) for text in (*terms, definition)]
     joined = MappedText()
     for number, term in enumerate(terms, 1):
         term = term.stripped()
@@ -260,7 +261,7 @@ def with_terms(terms: Sequence[MappedText], definition: MappedText) -> MappedTex
         joined.extend(term)
         joined.add(", " if number < len(terms) else " " if is_open else ": ", end, end)
     joined.extend(definition.stripped())
-    return joined
+    return [Prose(joined, kind=kind)]
 
 
 def name_set(names: str) -> frozenset[str]:

@@ -77,7 +77,7 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the constructor arguments of a packed document; the constructor checks them further.
 
     Raises:
-        DocumentError: A part is missing, empty or of the wrong type, sections are nested too deep,
+        DocumentError: A part is missing or of the wrong type, sections are nested too deep,
             or the layout does not fit the text. The message lacks a subject.
     """
     try:
@@ -115,14 +115,11 @@ def _unpack_sections(items: Any, depth: int) -> tuple[Section, ...]:
 def _unpack_section(item: Any, depth: int) -> Section:
     title = _expect(str, item["title"])
     check_depth(title, depth)
-    section = Section(
+    return Section(
         title,
         tuple(_unpack_paragraph(paragraph) for paragraph in item["paragraphs"]),
         _unpack_sections(item.get("sections", ()), depth + 1),
     )
-    if not section.paragraphs and not section.sections:
-        raise DocumentError(f"has an empty section ({title!r:.60}): leave it out.")
-    return section
 
 
 def _unpack_paragraph(item: Any) -> Paragraph:
@@ -134,8 +131,6 @@ def _unpack_paragraph(item: Any) -> Paragraph:
         )
         for sentence in item["sentences"]
     )
-    if not sentences:
-        raise DocumentError("has a paragraph without sentences: leave it out.")
     return Paragraph(sentences, item.get("speaker"), item.get("kind", "prose"))
 
 

@@ -121,9 +121,8 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
         )
     except (ValueError, RuntimeError) as error:
         is_condition = any(kind in str(error) for kind in _CONDITION_ERRORS)
-        if isinstance(error, LanceError):  # for which the condition is the reason, or damage
-            snapshot.store.check(snapshot.state, is_thorough=True)
-        elif isinstance(error, RuntimeError) and not is_condition:
+        is_condition |= isinstance(error, LanceError)  # a panic, to which conditions lead
+        if isinstance(error, RuntimeError) and not is_condition:
             with snapshot.store.explained():  # the table is to blame, not the condition
                 raise
         raise ValueError(

@@ -15,7 +15,7 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
@@ -41,9 +41,6 @@ from foveate.inference.encoder import Context
 
 if not find_spec("ray"):
     raise ImportError("a cluster needs Ray: run `pip install 'foveate[cluster]'`")
-
-_FILES_PER_ROUND = 2**18
-"""Files whose names are in memory at a time. Between rounds, the workers load the model again."""
 
 _MAX_RETRIES = 3
 """How often a unit is begun again after its worker has died."""
@@ -112,15 +109,11 @@ class RayCluster:
                 "the workers of a cluster load the model by its name or path, and this one was "
                 "never saved: save it where all of them can read it, and name that folder"
             )
-        rounds = _rounds(units)
-        first = next(rounds, None)
-        if first is None:
-            return  # nothing has changed, so that no cluster is needed
+        changed = list(units)
+        if not changed:
+            return  # so that no cluster is needed
         with _connected(self.address):
-            num_workers = self._count_workers()
-            yield from self._run(job, first, num_workers)
-            for one_round in rounds:
-                yield from self._run(job, one_round, num_workers)
+            yield from self._run(job, changed, self._count_workers())
 
     def _run(self, job: Job, units: Sequence[Unit], num_workers: int) -> Iterator[Part]:
         """Have units encoded; files whose workers die are tried again, each by itself."""
@@ -327,20 +320,6 @@ class _Worker:
                 "from those on the machine that writes the library: give all machines the same"
             )
         return Job(lambda: encoder, self._model, self._stops_at_error, self._options)
-
-
-def _rounds(units: Iterable[Unit]) -> Iterator[list[Unit]]:
-    """Group units, so that the number of files in memory is limited."""
-    group: list[Unit] = []
-    num_files = 0
-    for unit in units:
-        group.append(unit)
-        num_files += len(unit)
-        if num_files >= _FILES_PER_ROUND:
-            yield group
-            group, num_files = [], 0
-    if group:
-        yield group
 
 
 def _explain_missing(part: Part) -> Part:

@@ -6,9 +6,6 @@ belongs to the library. A writer first writes new versions of the tables, which 
 then replaces that file, which is atomic. What a writer that was killed left behind is undone by
 the next one, which removes the manifests of later versions before it writes.
 
-That file also has a checksum of each file of these versions, and one of itself. They are replaced
-together, so that there is no moment at which they disagree.
-
 When tables are merged, their old versions are removed; a reader that was still using them starts
 over with the new state. A tag in each table keeps Lance from removing the version that the file
 names, whatever happens in between.
@@ -19,7 +16,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import zip_longest
@@ -31,23 +28,15 @@ import numpy as np
 import pyarrow as pa
 
 from foveate.files import atomic_write
-from foveate.index.checksums import (
-    Checksum,
-    Damage,
-    checksums,
-    digest,
-    find_damage,
-    find_unfinished,
-)
 from foveate.index.lance import connect, limits, quote, read, reason_of, without_panics
 from foveate.index.lock import write_lock
-from foveate.index.manifest import manifests
 from foveate.index.postings import merge_postings
 from foveate.index.schema import SCHEMA_VERSION, schemas
 
 _STATE = "library.json"
 _TAG = "library"  # marks the version of a table that the library's state names
 _FOREVER = timedelta(days=36500)
+_LAST_VERSION = 2**64 - 1
 
 _IDS_PER_CONDITION = 1000
 
@@ -109,8 +98,6 @@ class State:
         num_documents: Number of documents.
         num_sentences: Number of sentences.
         num_batches: Number of batches in which terms were written since they were last merged.
-        files: The checksums of the files that it needs, by their names; none if Lance lists its
-            files in a format that `foveate.index.manifest` does not know.
     """
 
     model: ModelRecord
@@ -119,7 +106,6 @@ class State:
     num_documents: int = 0
     num_sentences: int = 0
     num_batches: int = 0
-    files: dict[str, Checksum] = field(default_factory=dict, repr=False)
 
 
 class Store:
@@ -159,10 +145,8 @@ class Store:
             fields = json.loads(path.read_bytes())
             schema = int(fields["schema"])
             if schema == SCHEMA_VERSION:
-                if fields.pop("checksum") != _checksum(fields):
-                    raise ValueError("it is not as it was written")
                 del fields["schema"]
-                return _as_state(fields)
+                return State(**{**fields, "model": ModelRecord(**fields["model"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LibraryError(
                 f"{path} is damaged ({error}): restore it from a copy of the library, or index the "
@@ -185,7 +169,6 @@ class Store:
             LibraryError: Files are damaged so that Lance cannot read them.
             OSError: Lance cannot read them for another reason.
         """
-        self.check(state)
         connection = connect(self.folder)
         tables = {}
         with self.explained():
@@ -194,33 +177,12 @@ class Store:
                 tables[name].checkout(version)
         return tables
 
-    def check(self, state: State, *, is_thorough: bool = False) -> None:
-        """Check the files of a state.
-
-        Args:
-            state: The state.
-            is_thorough: Whether to read all of them. Otherwise, what is wrong in a file of the
-                right size may remain unnoticed.
-
-        Raises:
-            LibraryError: Files are damaged.
-            OSError: A permission or a limit of the system keeps a file from being read.
-        """
-        if damaged := self.find_damage(state, is_thorough=is_thorough):
-            raise self.unreadable(damaged[0])
-
-    def find_damage(self, state: State, *, is_thorough: bool = True) -> list[Damage]:
-        """Find the damaged files of a state; see `check`."""
-        unfinished = find_unfinished(self.folder, state.versions)
-        return unfinished + find_damage(self.folder, state.files, is_thorough=is_thorough)
-
-    def unreadable(self, reason: str | Damage) -> LibraryError:
+    def unreadable(self, reason: str) -> LibraryError:
         """Return the error that says that the library cannot be read, and why."""
-        if isinstance(reason, Damage):
-            reason = f"{reason.name} {reason.reason}"
         return LibraryError(
-            f"the library {self.folder} cannot be read ({reason}): see what is wrong with "
-            f"`foveate library verify {self.folder}`"
+            f"the library {self.folder} cannot be read ({reason}): if writing to it was cut off, "
+            f"`foveate library compact {self.folder}` undoes that; otherwise restore it from a "
+            "copy, or index the files into a new one"
         )
 
     @contextmanager
@@ -239,8 +201,6 @@ class Store:
         except (RuntimeError, ValueError, OSError, pa.ArrowException) as error:
             reason = reason_of(error)
             if is_write:
-                if self.exists():  # what is written is made of what is there
-                    self.check(self.read_state(), is_thorough=True)
                 raise OSError(
                     f"the library {self.folder} cannot be written ({reason}): what was committed "
                     "before is whole; free some space or check the disk, and start again"
@@ -250,16 +210,7 @@ class Store:
                     f"the library {self.folder} cannot be read ({reason}), which is not damage: "
                     "change the permission or the limit, and try again"
                 ) from error
-            state = self.read_state()
-            # A file that is not found may have been one of a state that was replaced meanwhile.
-            self.check(state, is_thorough="Not found" not in reason)
-            if not state.files:  # which would tell
-                raise self.unreadable(reason) from error
-            raise OSError(
-                f"the library {self.folder} cannot be read ({reason}), although its files are as "
-                "they were written: try again, and if that does not help, index the files into a "
-                "new one"
-            ) from error
+            raise self.unreadable(reason) from error
 
     @contextmanager
     def writing(self, model: ModelRecord) -> Iterator["Writer"]:
@@ -286,13 +237,12 @@ class Store:
             state = self.read_state()
             check_model(self.folder, state.model, model)
             with self.explained(is_write=True):
-                writer = Writer(self, *self._recover(state))
+                writer = Writer(self, state, self._recover(state))
             yield writer
 
     def write_state(self, state: State) -> None:
         """Replace the state."""
         fields = {"schema": SCHEMA_VERSION, **asdict(state)}
-        fields["checksum"] = _checksum(fields)
         with atomic_write(self.folder / _STATE) as path, path.open("w", encoding="utf-8") as file:
             json.dump(fields, file, indent=1)
             file.flush()
@@ -312,36 +262,21 @@ class Store:
             name: connection.create_table(name, schema=schema).version
             for name, schema in schemas(model.dimension).items()
         }
-        self.write_state(State(model, versions, files=checksums(self.folder, versions, {})))
+        self.write_state(State(model, versions))
 
-    def _recover(self, state: State) -> tuple[State, dict[str, Any]]:
-        """Undo what a writer that was killed has left, and open the tables for writing.
-
-        Damaged indexes are dropped; they are built again when the tables are optimized.
-        """
+    def _recover(self, state: State) -> dict[str, Any]:
+        """Undo what a writer that was killed has left, and open the tables for writing."""
         for name, version in state.versions.items():
             self.forget(name, partial(lt, version))
-        damaged = self.find_damage(state, is_thorough=False)
-        for one in damaged:
-            if one.repair is None:
-                raise self.unreadable(one)
         connection = connect(self.folder)
         tables = {name: connection.open_table(name) for name in state.versions}
-        for name in {one.table for one in damaged}:
-            for index in tables[name].list_indices():
-                tables[name].drop_index(index.name)
-        if damaged:
-            versions = {name: table.version for name, table in tables.items()}
-            files = checksums(self.folder, versions, state.files)
-            state = replace(state, versions=versions, files=files)
-            self.write_state(state)
         for name, table in tables.items():
             self.tag(name, table)
-        return state, tables
+        return tables
 
     def forget(self, name: str, is_unneeded: Callable[[int], bool]) -> None:
         """Remove the manifests of versions of a table that are not needed."""
-        for version, path in manifests(self.folder / f"{name}.lance").items():
+        for version, path in _manifests(self.folder / f"{name}.lance").items():
             if is_unneeded(version):
                 path.unlink()
 
@@ -397,16 +332,10 @@ class Writer:
 
     def commit(self) -> None:
         """Make the changes visible."""
-        before = self.state
-        # Other files without a checksum were merged.
-        has_new = self.next_document > before.next_document
-        documents = (before.next_document, self.next_document) if has_new else None
         with self.store.explained(is_write=True):
-            versions = {name: table.version for name, table in self.tables.items()}
             state = replace(
-                before,
-                versions=versions,
-                files=checksums(self.store.folder, versions, before.files, documents),
+                self.state,
+                versions={name: table.version for name, table in self.tables.items()},
                 next_document=self.next_document,
                 num_batches=self.num_batches,
                 num_documents=self.tables["documents"].count_rows(),
@@ -444,11 +373,7 @@ class Writer:
 
         Args:
             merges_terms: Merge the postings of each term even if there are few batches.
-
-        Raises:
-            LibraryError: Files are damaged: what is wrong in them must not get into new ones.
         """
-        self.store.check(self.state, is_thorough=True)
         with self.store.explained(is_write=True):
             for name, version in self.state.versions.items():
                 # Lance would read them, to find out what else is not needed.
@@ -493,6 +418,18 @@ class Writer:
         self.num_batches = 0
 
 
+def _manifests(table: Path) -> dict[int, Path]:
+    """Return the manifests in the folder of a table, each the list of a version's files."""
+    found = {}
+    for path in table.glob("_versions/*.manifest"):
+        if path.stem.isdecimal():
+            number = int(path.stem)
+            # The last one comes first, unless an early version of Lance named it.
+            is_reversed = len(path.stem) == len(str(_LAST_VERSION))
+            found[_LAST_VERSION - number if is_reversed else number] = path
+    return found
+
+
 def _create_index(table: Any, column: str) -> None:
     from lancedb.index import BTree
 
@@ -515,17 +452,3 @@ def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None
         f"vectors cannot be compared with those of {given.name or 'the default model'} "
         f"({given.sha256[:12]}…): name that model, or index the files into a new library"
     )
-
-
-def _checksum(fields: Mapping[str, Any]) -> str:
-    """Return the checksum of a state, as its fields are written."""
-    return digest(json.dumps(fields, sort_keys=True).encode())
-
-
-def _as_state(fields: dict[str, Any]) -> State:
-    """Return the state that has the given fields."""
-    files = {
-        name: Checksum(size, content_digest, tuple(documents) if documents else None)
-        for name, (size, content_digest, documents) in fields.pop("files", {}).items()
-    }
-    return State(**{**fields, "model": ModelRecord(**fields["model"]), "files": files})

@@ -1,14 +1,11 @@
-"""Verification of a library: its files are compared with their checksums, and its tables."""
+"""Verification of a library: its tables are compared with its documents."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from foveate.index.checksums import Damage
 from foveate.index.lance import limits, read, read_batches, reason_of
 from foveate.index.records import SPAN_COLUMNS, unpack_document
 from foveate.index.schema import SENTENCE, pack_keys
@@ -19,9 +16,6 @@ _MAX_ERROR = 1e-2  # of a vector's length, which is 1 but for the rounding to fl
 _METADATA = ("title", "authors", "date", "language")
 _PLACE = SPAN_COLUMNS[: SPAN_COLUMNS.index("boxes")]
 
-_MAX_NAMED = 20
-"""Most documents that are named at a time; when they have been removed, the next ones are."""
-
 _NEW = "index the files into a new library"
 _RESTORE_OR_NEW = "restore it from a copy of the library, or index the files into a new one"
 _AGAIN = "remove it with `foveate library remove`, and index it again"
@@ -30,62 +24,13 @@ _AGAIN = "remove it with `foveate library remove`, and index it again"
 def verify(store: Store) -> list[str]:
     """Return a sentence for each problem in a library, which says what to do.
 
-    All files are hashed. If they are as they were written, documents are read one at a time: each
-    is unpacked, and its sentences and sections are compared with those in the tables. If not, they
-    are not read, since that could end the process.
+    Documents are read one at a time: each is unpacked, and its sentences and sections are compared
+    with those in the tables.
 
     Raises:
         OSError: A permission or a limit of the system keeps files from being read.
     """
-    state = store.read_state()
-    if damaged := store.find_damage(state):
-        return list(_damage_problems(store, state, damaged))
-    return list(_problems(store, state))
-
-
-def _damage_problems(store: Store, state: State, damaged: Sequence[Damage]) -> Iterator[str]:
-    """Describe damaged files, with the documents that are concerned if these are known."""
-    sources: dict[int, str] = {}
-    if not any(one.table == "documents" for one in damaged):
-        with suppress(LibraryError, OSError):
-            sources = _sources(store, state)
-    for one in damaged:
-        problem = f"{store.folder / one.name} {one.reason}"
-        checksum = state.files.get(one.name)
-        first, after = (checksum and checksum.documents) or (0, 0)
-        concerned = [sources[number] for number in sorted(sources) if first <= number < after]
-        if one.repair:
-            yield f"{problem}: `foveate library compact {store.folder}` {one.repair}"
-        elif one.is_readable and 0 < len(concerned) < len(sources):
-            yield (
-                f"{problem}, and it holds {one.table} of {_join(concerned)}: "
-                "restore it from a copy of the library, or remove these documents with "
-                "`foveate library remove`, and index them again"
-            )
-        else:
-            yield f"{problem}: {_RESTORE_OR_NEW}"
-
-
-def _sources(store: Store, state: State) -> dict[int, str]:
-    """Return the name of each document, by its number, reading only the table of documents."""
-    name = "documents"
-    files = {file: one for file, one in state.files.items() if file.startswith(f"{name}.lance/")}
-    only = replace(state, versions={name: state.versions[name]}, files=files)
-    with store.explained():
-        rows = read(store.open_tables(only)[name], ("document", "source"))
-    return dict(zip(rows["document"].to_pylist(), rows["source"].to_pylist(), strict=True))
-
-
-def _join(names: Sequence[str]) -> str:
-    """List names in a sentence, if there are not too many.
-
-    Example:
-        >>> _join(["cod", "eel", "crab"])
-        'cod, eel and crab'
-    """
-    num_others = len(names) - _MAX_NAMED
-    parts = [*names[:_MAX_NAMED], f"{num_others:,} others"] if num_others > 0 else names
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return list(_problems(store, store.read_state()))
 
 
 def _problems(store: Store, state: State) -> Iterator[str]:

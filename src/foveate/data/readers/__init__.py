@@ -1,53 +1,51 @@
 """Readers of benchmarks in the format in which they were published."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
+from pathlib import Path
 
 from foveate.data.example import Example
+from foveate.data.records import LocatedRecords, Record, parse_records, read_records
 
-from .classification import read_ecthr, read_ecthr_arg, read_mimic
-from .question_answering import (
-    read_hotpotqa,
-    read_qmsum,
-    read_quality,
-    read_scrolls,
-    read_scrolls_questions,
-    read_wikihop,
-)
-from .summarization import (
-    read_arxiv,
-    read_cnn_dailymail,
-    read_facetsum,
-    read_facetsum_sections,
-    read_govreport,
-    read_mediasum,
-    read_multi_news,
-    read_scisummnet,
-    read_wcep,
-)
+from . import classification, question_answering, summarization
 
-BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
-    "arxiv": read_arxiv,
-    "cnn_dailymail": read_cnn_dailymail,
-    "ecthr": read_ecthr,
-    "ecthr_arg": read_ecthr_arg,
-    "facetsum": read_facetsum,
-    "facetsum_sections": read_facetsum_sections,
-    "govreport": read_govreport,
-    "hotpotqa": read_hotpotqa,
-    "mediasum": read_mediasum,
-    "mimic": read_mimic,
-    "multi_news": read_multi_news,
-    "pubmed": read_arxiv,
-    "qmsum": read_qmsum,
-    "quality": read_quality,
-    "scisummnet": read_scisummnet,
-    "scrolls": read_scrolls,
-    "scrolls_questions": read_scrolls_questions,
-    "wcep": read_wcep,
-    "wikihop": read_wikihop,
+Parser = Callable[[str, Record], Iterable[Example]]
+"""Takes the place of a record, for messages, and the record."""
+
+BENCHMARKS: dict[str, Parser] = {
+    "arxiv": summarization.arxiv_record,
+    "cnn_dailymail": summarization.news_record,
+    "ecthr": classification.ecthr_record,
+    "ecthr_arg": classification.ecthr_arg_record,
+    "facetsum": summarization.facetsum_record,
+    "facetsum_sections": summarization.facetsum_sections_record,
+    "govreport": summarization.govreport_record,
+    "hotpotqa": question_answering.hotpotqa_record,
+    "mediasum": summarization.mediasum_record,
+    "mimic": classification.mimic_record,
+    "multi_news": summarization.article_cluster_record,
+    "pubmed": summarization.arxiv_record,
+    "qmsum": question_answering.qmsum_record,
+    "quality": question_answering.quality_record,
+    "scisummnet": summarization.scisummnet_record,
+    "scrolls": question_answering.scrolls_summary_record,
+    "scrolls_questions": question_answering.scrolls_question_record,
+    "wcep": summarization.article_cluster_record,
+    "wikihop": question_answering.wikihop_record,
 }
-"""The reader of each benchmark."""
+"""What parses the records of each benchmark."""
+
+_SCROLLS = (
+    question_answering.scrolls_summary_record,
+    question_answering.scrolls_question_record,
+)
+
+_READERS: dict[str, Callable[[Path], LocatedRecords]] = {
+    "ecthr_arg": classification.read_cases,
+    "multi_news": summarization.read_multi_news,
+    "scisummnet": summarization.read_scisummnet,
+}
+"""What reads the records of benchmarks that are not files of records."""
 
 
 def read_benchmark(benchmark: str, path: str | PathLike[str]) -> Iterator[Example]:
@@ -55,8 +53,8 @@ def read_benchmark(benchmark: str, path: str | PathLike[str]) -> Iterator[Exampl
 
     Args:
         benchmark: A name in `BENCHMARKS`.
-        path: The file as published, or a folder of such files, which may be gzipped. The readers
-            describe the expected format.
+        path: The file as published, or a folder of such files, which may be gzipped. Its entry in
+            `BENCHMARKS` describes the expected format.
 
     Returns:
         An iterator over the examples.
@@ -78,4 +76,13 @@ def read_benchmark(benchmark: str, path: str | PathLike[str]) -> Iterator[Exampl
     """
     if benchmark not in BENCHMARKS:
         raise ValueError(f"unknown benchmark {benchmark!r}: name one of {', '.join(BENCHMARKS)}")
-    return BENCHMARKS[benchmark](path)
+    records = _READERS.get(benchmark, read_records)(Path(path))
+    return parse_benchmark(BENCHMARKS[benchmark], records)
+
+
+def parse_benchmark(parse: Parser, records: LocatedRecords) -> Iterator[Example]:
+    """Parse the records of a benchmark; those of SCROLLS with the same id are one example."""
+    examples = parse_records(parse, records)
+    if parse in _SCROLLS:
+        return question_answering.merge_references(examples)
+    return examples

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +20,12 @@ _SPACE_BEFORE = re.compile(r" (?=[.,:;)\]’'])")
 _SPACE_AFTER = re.compile(r"(?<=[(\[]) ")
 
 
-def read_ecthr(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read cases of ECtHR (Chalkidis et al., 2021): JSON Lines, each fact a paragraph.
-
-    The labels are the violated articles or, in files without them, the allegedly violated ones.
-    """
-    return parse_records(ecthr_record, read_records(path))
-
-
-def read_ecthr_arg(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read arguments of the European Court of Human Rights (Habernal et al., 2023).
-
-    Each paragraph of a case is a section; its classes, which are the types of the arguments in it,
-    are in `section_labels`. Two forms are read:
-
-    - as published: a `.csv` file per case, or a folder of them such as `train/argType`, with a
-      paragraph per line: its `tokens` and their `labels` ("B-…", "I-…" or "O"), separated by a tab.
-      The types have their published, German names;
-    - as HAT re-formulated it (Chalkidis et al., 2022): JSON Lines with a list of `paragraphs` (or
-      `text`) and a list of `labels` for each; seven types with English names.
-    """
-    path = Path(path)
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    tables = [file for file in files if file.name.removesuffix(".gz").endswith(".csv")]
-    return parse_records(ecthr_arg_record, _cases(tables) if tables else read_records(path))
-
-
-def read_mimic(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read discharge notes of MIMIC-III: CSV with `TEXT` and semicolon-separated `LABELS`."""
-    return parse_records(_mimic_record, read_records(path))
-
-
 def ecthr_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a case of ECtHR, as published or as in LexGLUE."""
+    """Parse a case of ECtHR (Chalkidis et al., 2021), as published or as in LexGLUE.
+
+    Each fact is a paragraph. The labels are the violated articles or, in files without them, the
+    allegedly violated ones.
+    """
     yield Example(
         id=str(record.get("case_id", place)),
         document=Document.from_sections("", [("", "\n\n".join(_first_of(record, _FACTS)))]),
@@ -62,7 +34,11 @@ def ecthr_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def ecthr_arg_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a case of ECtHR-ARG with its paragraphs and the types of arguments in each."""
+    """Parse a case of ECtHR-ARG (Habernal et al., 2023).
+
+    Each paragraph is a section; its classes, which are the types of the arguments in it, are in
+    `section_labels`.
+    """
     paragraphs, labels = check_texts(_first_of(record, _PARAGRAPHS), "paragraphs"), record["labels"]
     if not isinstance(labels, list) or len(labels) != len(paragraphs):
         raise ValueError(f"its {len(paragraphs)} paragraphs need a list of as many lists of labels")
@@ -78,8 +54,19 @@ def ecthr_arg_record(place: str, record: Record) -> Iterator[Example]:
     )
 
 
-def _cases(tables: Sequence[Path]) -> Iterator[tuple[str, Record]]:
-    """Read tables of paragraphs, each of them a case."""
+def read_cases(path: Path) -> Iterator[tuple[str, Record]]:
+    """Read the cases of ECtHR-ARG, in either of two forms.
+
+    - as published: a `.csv` file per case, or a folder of them such as `train/argType`, with a
+      paragraph per line: its `tokens` and their `labels` ("B-…", "I-…" or "O"), separated by a tab.
+      The types have their published, German names;
+    - as HAT re-formulated it (Chalkidis et al., 2022): JSON Lines with a list of `paragraphs` (or
+      `text`) and a list of `labels` for each; seven types with English names.
+    """
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    tables = [file for file in files if file.name.removesuffix(".gz").endswith(".csv")]
+    if not tables:
+        yield from read_records(path)
     for table in tables:
         rows = list(parse_records(_paragraph_record, read_records(table)))
         paragraphs, labels = [text for text, _ in rows], [own for _, own in rows]
@@ -102,7 +89,8 @@ def _paragraph_record(place: str, record: Record) -> Iterator[tuple[str, list[st
     yield text, [label.removeprefix("B-").removeprefix("I-") for label in labels]
 
 
-def _mimic_record(place: str, record: Record) -> Iterator[Example]:
+def mimic_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a note of MIMIC-III, with `TEXT` and semicolon-separated `LABELS`."""
     labels = (label.strip() for label in _first_of(record, _CODES).split(";"))
     yield Example(
         id=record.get("HADM_ID") or place,

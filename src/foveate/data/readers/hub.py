@@ -3,14 +3,14 @@
 Nothing is downloaded until one of the functions is called.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 from foveate.data.example import Example
-from foveate.data.records import Record, parse_records
+from foveate.data.records import Record
 
-from . import classification, question_answering, summarization
+from . import Parser, classification, parse_benchmark, question_answering, summarization
 
 _PARQUET_REVISION = "refs/convert/parquet"
 """Where the hub keeps data sets whose loading scripts `datasets` no longer runs."""
@@ -28,7 +28,7 @@ class HubSource(NamedTuple):
 
     name: str
     config: str | None
-    parse: Callable[[str, Record], Iterable[Example]]
+    parse: Parser
     revision: str | None = None
 
 
@@ -85,10 +85,7 @@ def read_from_hub(benchmark: str, split: str) -> Iterator[Example]:
         )
     source = HUB_BENCHMARKS[benchmark]
     records = download_records(source.name, source.config, split, source.revision)
-    examples = parse_records(source.parse, records)
-    if source.name == "tau/scrolls":
-        return question_answering.merge_references(examples)
-    return examples
+    return parse_benchmark(source.parse, records)
 
 
 def download_records(

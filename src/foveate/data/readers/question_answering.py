@@ -4,58 +4,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from os import PathLike
 
 from foveate.data.example import Example
-from foveate.data.records import Record, parse_records, read_records
+from foveate.data.records import Record
 from foveate.documents import Document
 
 _CHOICE = re.compile(r"^\s*\([A-Z]\) (.*)$", re.MULTILINE)
-
-
-def read_scrolls(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read a summarization task of SCROLLS, GovReport or SummScreenFD: JSON Lines."""
-    return merge_references(parse_records(scrolls_summary_record, read_records(path)))
-
-
-def read_scrolls_questions(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read a task of SCROLLS with questions: Qasper, NarrativeQA, QuALITY, ContractNLI or QMSum.
-
-    The question, and the choices if there are any, precede the first blank line.
-    """
-    return merge_references(parse_records(scrolls_question_record, read_records(path)))
-
-
-def read_qmsum(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read QMSum (Zhong et al., 2021): meetings, with an example for every query.
-
-    A section is a topic and a paragraph is a turn; marks such as `{vocalsound}` are removed. The
-    labels are "general" or "specific" and, if the file names the domain, "academic", "product" or
-    "committee".
-    """
-    return parse_records(_qmsum_record, read_records(path))
-
-
-def read_quality(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read QuALITY (Pang et al., 2022): JSON Lines of articles, with an example per question.
-
-    Questions of the hard subset, which fewer than half of the annotators answered correctly under
-    time pressure, have the label "hard"; the others have none.
-    """
-    return parse_records(_quality_record, read_records(path))
-
-
-def read_hotpotqa(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read HotpotQA (Yang et al., 2018): JSON; each paragraph of the context is a section."""
-    return parse_records(hotpotqa_record, read_records(path))
-
-
-def read_wikihop(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read WikiHop of QAngaroo (Welbl et al., 2018): JSON; each support is a section.
-
-    The query is the relation and the entity, with spaces in place of underscores.
-    """
-    return parse_records(wikihop_record, read_records(path))
 
 
 def merge_references(examples: Iterable[Example]) -> Iterator[Example]:
@@ -69,7 +23,7 @@ def merge_references(examples: Iterable[Example]) -> Iterator[Example]:
 
 
 def scrolls_summary_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a record of a SCROLLS task without questions."""
+    """Parse a record of a task of SCROLLS without questions: GovReport or SummScreenFD."""
     yield Example(
         id=record["id"],
         document=Document.from_text(record["input"]),
@@ -78,7 +32,11 @@ def scrolls_summary_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def scrolls_question_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a record of a SCROLLS task with questions."""
+    """Parse a record of a task of SCROLLS with questions.
+
+    These are Qasper, NarrativeQA, QuALITY, ContractNLI and QMSum. The question, and the choices if
+    there are any, precede the first blank line.
+    """
     query, blank_line, text = record["input"].partition("\n\n")
     if not blank_line:
         raise ValueError("its input has no blank line between question and text")
@@ -97,7 +55,10 @@ def scrolls_question_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def hotpotqa_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a question of HotpotQA, as published or as on the hub."""
+    """Parse a question of HotpotQA (Yang et al., 2018), as published or as on the hub.
+
+    Each paragraph of the context is a section.
+    """
     context = record["context"]
     if isinstance(context, dict):  # on the hub
         context = zip(context["title"], context["sentences"], strict=True)
@@ -110,7 +71,11 @@ def hotpotqa_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def wikihop_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a question of WikiHop."""
+    """Parse a question of WikiHop of QAngaroo (Welbl et al., 2018).
+
+    Each support is a section. The query is the relation and the entity, with spaces in place of
+    underscores.
+    """
     yield Example(
         id=record["id"],
         document=Document.from_sections("", [("", support) for support in record["supports"]]),
@@ -138,7 +103,13 @@ def _scrolls_references(record: Record) -> tuple[str, ...]:
     return () if record.get("output") is None else (record["output"],)
 
 
-def _qmsum_record(place: str, record: Record) -> Iterator[Example]:
+def qmsum_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a meeting of QMSum (Zhong et al., 2021) into an example for every query.
+
+    A section is a topic and a paragraph is a turn; marks such as `{vocalsound}` are removed. The
+    labels are "general" or "specific" and, if the file names the domain, "academic", "product" or
+    "committee".
+    """
     document = Document.from_text(json.dumps(record), format="json")
     meeting = str(record.get("id", place))
     domain = (record["domain"],) if "domain" in record else ()
@@ -161,7 +132,12 @@ def _qmsum_queries(record: Record) -> list[tuple[str, Record]]:
     ]
 
 
-def _quality_record(place: str, record: Record) -> Iterator[Example]:
+def quality_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse an article of QuALITY (Pang et al., 2022) into an example for every question.
+
+    Questions of the hard subset, which fewer than half of the annotators answered correctly under
+    time pressure, have the label "hard"; the others have none.
+    """
     document = Document.from_text(record["article"], title=record.get("title"))
     for question in record["questions"]:
         choices = tuple(question["options"])

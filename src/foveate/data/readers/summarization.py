@@ -5,20 +5,12 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import zip_longest
-from os import PathLike
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from foveate.data.example import Example
-from foveate.data.records import (
-    Record,
-    check_text,
-    check_texts,
-    parse_records,
-    read_lines,
-    read_records,
-)
+from foveate.data.records import Record, check_text, check_texts, read_lines
 from foveate.documents import Document
 
 _SENTENCE_TAG = re.compile(r"</?S>")
@@ -40,77 +32,6 @@ _WORDS_OF_SECTIONS = {
 """Parts of words in the titles of the sections that a facet is about."""
 
 
-def read_arxiv(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read arXiv or PubMed (Cohan et al., 2018): JSON Lines, `train.txt`, `val.txt`, `test.txt`."""
-    return parse_records(_arxiv_record, read_records(path))
-
-
-def read_cnn_dailymail(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read CNN/DailyMail (Hermann et al., 2015; See et al., 2017): JSON Lines or CSV.
-
-    A record has an `article`, its `highlights`, one on each line, and an `id`.
-    """
-    return parse_records(news_record, read_records(path))
-
-
-def read_mediasum(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read MediaSum (Zhu et al., 2021): JSON or JSON Lines of interviews from NPR and CNN.
-
-    A record has the utterances `utt`, the `speaker` of each, and a `summary`. An utterance is a
-    paragraph with its speaker, without fillers such as "Mm-hmm". Title, program and date are not
-    part of the document. The authors' `train_val_test_split.json` says which records, by `id`,
-    belong to which part.
-    """
-    return parse_records(mediasum_record, read_records(path))
-
-
-def read_govreport(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read GovReport (Huang et al., 2021): a report of GAO or CRS, or a folder of reports."""
-    return parse_records(_govreport_record, read_records(path))
-
-
-def read_multi_news(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read Multi-News (Fabbri et al., 2019): `train.src.cleaned`, with `train.tgt` next to it.
-
-    Raises:
-        ValueError: The file's name has no `.src`, or the files have different numbers of lines.
-    """
-    return parse_records(article_cluster_record, _multi_news_records(Path(path)))
-
-
-def read_wcep(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read WCEP (Gholipour Ghalandari et al., 2020): JSON Lines, `train.jsonl.gz`."""
-    return parse_records(article_cluster_record, read_records(path))
-
-
-def read_facetsum(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read FacetSum (Meng et al., 2021): JSON Lines, with four examples per paper.
-
-    The query is the facet: "Purpose", "Method", "Findings" or "Value".
-    """
-    return parse_records(facetsum_record, read_records(path))
-
-
-def read_facetsum_sections(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read FacetSum with the sections that each facet is about, as HDT does (HDT, A.2.2).
-
-    Sections are found by words in their titles: the introduction for "Purpose", methods for
-    "Method", results for "Findings", and the conclusion for "Value"; a section may have several
-    facets. The words are those of FacetSum's authors. Where no title has them, the introduction is
-    the first section and the conclusion the last, and the other two facets are about the whole
-    paper.
-    """
-    return parse_records(facetsum_sections_record, read_records(path))
-
-
-def read_scisummnet(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read ScisummNet (Yasunaga et al., 2019): the folder with a subfolder for each paper.
-
-    The abstract, from which the summary was made, is not part of the document.
-    """
-    return parse_records(_scisummnet_record, _scisummnet_records(Path(path)))
-
-
 def text_and_summary_record(
     place: str, record: Record, *, text: str, summary: str
 ) -> Iterator[Example]:
@@ -130,11 +51,20 @@ def text_and_summary_record(
 
 
 news_record = partial(text_and_summary_record, text="article", summary="highlights")
-"""Parses an article of CNN/DailyMail."""
+"""Parses an article of CNN/DailyMail (Hermann et al., 2015; See et al., 2017).
+
+Its `highlights` are one on each line.
+"""
 
 
 def mediasum_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse an interview of MediaSum."""
+    """Parse an interview of MediaSum (Zhu et al., 2021), from NPR or CNN.
+
+    A record has the utterances `utt`, the `speaker` of each, and a `summary`. An utterance is a
+    paragraph with its speaker, without fillers such as "Mm-hmm". Title, program and date are not
+    part of the document. The authors' `train_val_test_split.json` says which records, by `id`,
+    belong to which part.
+    """
     utterances = check_texts(record["utt"], "utt")
     speakers = check_texts(record["speaker"], "speaker")
     if len(utterances) != len(speakers):
@@ -151,7 +81,10 @@ def mediasum_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def article_cluster_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse several articles with one summary; each article becomes a section."""
+    """Parse several articles with one summary; each article becomes a section.
+
+    They are those of Multi-News (Fabbri et al., 2019) and WCEP (Gholipour Ghalandari et al., 2020).
+    """
     if "articles" in record:
         sections = [(article.get("title") or "", article["text"]) for article in record["articles"]]
     elif isinstance(record["document"], str):
@@ -166,14 +99,24 @@ def article_cluster_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def facetsum_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a paper of FacetSum into its four examples."""
+    """Parse a paper of FacetSum (Meng et al., 2021) into its four examples.
+
+    The query is the facet: "Purpose", "Method", "Findings" or "Value".
+    """
     document = Document.from_sections(record["title"], _facetsum_sections(record))
     for facet in _FACETS:
         yield _facetsum_example(record, facet, document)
 
 
 def facetsum_sections_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a paper of FacetSum into four examples with the sections of each facet."""
+    """Parse a paper of FacetSum into four examples with the sections of each facet (HDT, A.2.2).
+
+    Sections are found by words in their titles: the introduction for "Purpose", methods for
+    "Method", results for "Findings", and the conclusion for "Value"; a section may have several
+    facets. The words are those of FacetSum's authors. Where no title has them, the introduction is
+    the first section and the conclusion the last, and the other two facets are about the whole
+    paper.
+    """
     sections = _facetsum_sections(record)
     for facet in _FACETS:
         own = _sections_of_facet(sections, facet)
@@ -200,7 +143,8 @@ def _sections_of_facet(sections: list[tuple[str, str]], facet: str) -> list[tupl
     return found or default
 
 
-def _arxiv_record(place: str, record: Record) -> Iterator[Example]:
+def arxiv_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a paper of arXiv or PubMed (Cohan et al., 2018)."""
     sections = list(zip(record["section_names"], record["sections"], strict=True))
     abstract = (_SENTENCE_TAG.sub("", sentence).strip() for sentence in record["abstract_text"])
     yield Example(
@@ -210,7 +154,8 @@ def _arxiv_record(place: str, record: Record) -> Iterator[Example]:
     )
 
 
-def _govreport_record(place: str, record: Record) -> Iterator[Example]:
+def govreport_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a report of GAO or CRS of GovReport (Huang et al., 2021)."""
     if "highlight" in record:  # GAO
         sections = record["report"]
         summary = [text for part in record["highlight"] for text in part["paragraphs"]]
@@ -233,7 +178,8 @@ def _govreport_section(section: Record) -> dict[str, Any]:
     }
 
 
-def _multi_news_records(source: Path) -> Iterator[tuple[str, Record]]:
+def read_multi_news(source: Path) -> Iterator[tuple[str, Record]]:
+    """Read the records of Multi-News: `train.src.cleaned`, with `train.tgt` next to it."""
     if ".src" not in source.name:
         raise ValueError(f"{source} is not the source side: name the file that has .src in it")
     names = [source.name.replace(".src", ".tgt")]
@@ -252,7 +198,8 @@ def _multi_news_records(source: Path) -> Iterator[tuple[str, Record]]:
         yield f"{source}, line {number}", {"document": document, "summary": summary}
 
 
-def _scisummnet_records(folder: Path) -> Iterator[tuple[str, Record]]:
+def read_scisummnet(folder: Path) -> Iterator[tuple[str, Record]]:
+    """Read the records of ScisummNet: the folder with a subfolder for each paper."""
     if not folder.is_dir():
         raise NotADirectoryError(
             f"{folder} is not a folder of papers: name the one that holds them"
@@ -264,7 +211,11 @@ def _scisummnet_records(folder: Path) -> Iterator[tuple[str, Record]]:
         yield str(xml), {"id": paper.name, **content}
 
 
-def _scisummnet_record(place: str, record: Record) -> Iterator[Example]:
+def scisummnet_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a paper of ScisummNet (Yasunaga et al., 2019).
+
+    The abstract, from which the summary was made, is not part of the document.
+    """
     if "<!ENTITY" in record["xml"]:
         raise ValueError("it declares its own entities")
     try:

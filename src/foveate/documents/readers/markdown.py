@@ -27,8 +27,8 @@ from foveate.documents.blocks import (
     MappedText,
     ParsedText,
     Prose,
+    definition_blocks,
     lift_title,
-    with_terms,
 )
 from foveate.documents.metadata import first_date, names_in
 from foveate.documents.readers.html import read_fragment
@@ -172,16 +172,11 @@ class _MarkdownBlocks:
         if token.content in _CONTENTS_MARKS:
             return
         shown = self.numbered(self.display(token))
-        if self.terms:
-            joined = with_terms(self.terms, shown)
-            if joined is None:
-                yield from self.lone_terms()
-            shown = joined or shown
-            self.terms = []
-        block = Prose(shown, kind=self.kinds[-1])
+        terms, self.terms = self.terms, []
+        blocks = definition_blocks(terms, shown, self.kinds[-1])
         if is_entry:
-            self.entries.add(id(block))
-        yield block
+            self.entries.add(id(blocks[-1]))
+        yield from blocks
 
     def lone_terms(self) -> Iterator[Prose]:
         """Yield terms without a definition, or with a long name, as paragraphs of their own."""

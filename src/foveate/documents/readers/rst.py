@@ -27,9 +27,9 @@ from foveate.documents.blocks import (
     ParsedText,
     Prose,
     collapse,
+    definition_blocks,
     lift_title,
     name_set,
-    with_terms,
 )
 from foveate.documents.metadata import clean_names, first_date, split_names
 from foveate.documents.structure import DocumentError, Kind
@@ -189,7 +189,8 @@ class _RstBlocks:
             elif isinstance(node, (nodes.paragraph, nodes.line, nodes.caption)):
                 kind = _KINDS.get(type(node), kind)
                 shown = self.named(self.paragraph(node, first_line))
-                yield from self.defined(shown, kind)
+                terms, self.terms = self.terms, []
+                yield from definition_blocks(terms, shown, kind)
             elif isinstance(node, nodes.tgroup):
                 yield from self.table(node, first_line)
             elif isinstance(node, nodes.field_name):
@@ -238,14 +239,6 @@ class _RstBlocks:
         joined.add(name, start, end)
         joined.extend(shown)
         return joined
-
-    def defined(self, shown: MappedText, kind: Kind) -> Iterator[Prose]:
-        """Yield a paragraph, which begins with the terms that it defines."""
-        terms, self.terms = self.terms, []
-        joined = with_terms(terms, shown) if terms else None
-        if joined is None:
-            yield from (Prose(term, kind=kind) for term in terms)
-        yield Prose(joined or shown, kind=kind)
 
     def table(self, group: nodes.tgroup, first_line: int) -> Iterator[Prose]:
         """Yield the rows of a table. Cells are found by line: those of a grid are side by side."""

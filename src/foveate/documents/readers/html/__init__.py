@@ -12,9 +12,9 @@ from foveate.documents.blocks import (
     ParsedText,
     Prose,
     collapse,
+    definition_blocks,
     lift_title,
     name_set,
-    with_terms,
 )
 from foveate.documents.numbering import find_numbered
 from foveate.documents.numerals import format_number
@@ -305,23 +305,17 @@ class _HtmlBlocks:
                 self.end_terms()
                 self.blocks.append(Heading(self.context.heading, str(self.shown)))
             else:
-                block = Prose(self.defined(self.shown), kind=self.context.kind)
-                self.blocks.append(block)
+                if not self.context.is_definition:
+                    self.end_terms()
+                *terms, block = definition_blocks(self.terms, self.shown, self.context.kind)
+                self.terms = []
+                self.blocks += [*terms, block]
                 is_upper = str(self.shown).isupper()
                 look = Look(self.is_bold, self.context.is_centred, is_upper, None)
                 if block.kind == "prose":
                     self.looks[id(block)] = look
         self.shown = MappedText()
         self.is_bold = True
-
-    def defined(self, definition: MappedText) -> MappedText:
-        """Put the terms that are waiting for their definition before it."""
-        joined = with_terms(self.terms, definition) if self.context.is_definition else None
-        if joined is None:
-            self.end_terms()
-            return definition
-        self.terms = []
-        return joined
 
     def end_terms(self) -> None:
         """Make the terms that have no definition paragraphs of their own."""

@@ -20,8 +20,8 @@ from foveate.documents.blocks import (
     ParsedText,
     Prose,
     collapse,
+    definition_blocks,
     name_set,
-    with_terms,
 )
 from foveate.documents.structure import DocumentError, Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -329,14 +329,9 @@ class _Handler:
                 shown = _labelled(self.label, shown, kind)
                 self.label = MappedText()
             terms = [term for term in self.terms if term]
-            if terms:
-                joined = with_terms(terms, shown)
-                if joined is None:
-                    for term in terms:
-                        self.append(Prose(term, kind=kind))
-                shown = joined or shown
             self.terms = []
-            self.append(Prose(shown, kind=kind))
+            for block in definition_blocks(terms, shown, kind):
+                self.append(block)
         self.shown = MappedText()
         self.separator = ""
 
