@@ -318,3 +318,12 @@ def test_the_command_speaks_nothing_but_the_protocol(tmp_path, encoder, sea):
     assert found.content[0].text.startswith("1. Fish of the sea · ")
     assert failed.is_error
     assert errors.read_text() == ""
+
+
+def test_says_if_the_answer_is_probably_not_there(call, encoder, monkeypatch):
+    query = "What is the capital of Australia?"
+    for least, says in ((-1.0, False), (1.1, True)):
+        monkeypatch.setattr(encoder.model.config, "min_likely_score", least)
+        for tool in ("ask", "search"):
+            text = call(tool, query=query)
+            assert text.startswith("Probably not in here; what comes closest:\n") == says

@@ -304,3 +304,14 @@ def test_searches_of_the_library_do_not_wait_for_each_other(served):
 
     with ThreadPoolExecutor(len(queries)) as threads:
         assert [*threads.map(status, queries)] == [200] * len(queries)
+
+
+@pytest.mark.parametrize(("least", "likely"), [(None, None), (-1.0, True), (1.1, False)])
+def test_results_say_whether_they_are_likely(served, small_encoder, monkeypatch, least, likely):
+    config = small_encoder.model.config
+    monkeypatch.setattr(config, "min_likely_score", least, raising=False)
+    document = served.upload()
+    for given in ({"document": document}, {}):
+        hits = answer(served, "/search", query=QUERY, **given)["hits"]
+        passages = answer(served, "/ask", query=QUERY, **given)["passages"]
+        assert {one["likely"] for one in [*hits, *passages]} == {likely}

@@ -15,7 +15,6 @@ from foveate.index.snapshot import Snapshot
 from foveate.inference import Encoder
 from foveate.tasks.ask import MAX_SENTENCES, Answer, best_passages
 from foveate.tasks.candidates import candidates
-from foveate.tasks.relevance import is_likely
 from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence, choose
 
 _DOCUMENTS_PER_SUMMARY = 10
@@ -85,17 +84,12 @@ def find_passages(
     documents = np.unique(snapshot.sentence_document[best])
     numbers = snapshot.numbers[documents].tolist()
     sentences = ranges(snapshot.sentence_starts[documents], snapshot.sizes("document")[documents])
-    passages = best_passages(
-        [unpack(number) for number in numbers], torch.from_numpy(scores[sentences]), top_k
-    )
+    read = [unpack(number) for number in numbers]
+    passages = best_passages(read, torch.from_numpy(scores[sentences]), top_k, encoder)
     return Answer(
         None,
         tuple(
-            replace(
-                passage,
-                document_idx=numbers[passage.document_idx],
-                likely=is_likely(passage.score, encoder),
-            )
+            replace(passage, document_idx=numbers[passage.document_idx])
             for passage in passages
             if np.isfinite(passage.score)
         ),

@@ -16,13 +16,14 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from itertools import zip_longest
 from operator import gt, lt
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +99,8 @@ class State:
         num_documents: Number of documents.
         num_sentences: Number of sentences.
         num_batches: Number of batches in which terms were written since they were last merged.
+        library: Drawn at random when the library was created, so that another one that takes its
+            place is noticed.
     """
 
     model: ModelRecord
@@ -106,6 +109,7 @@ class State:
     num_documents: int = 0
     num_sentences: int = 0
     num_batches: int = 0
+    library: str = field(default_factory=lambda: uuid4().hex)
 
 
 class Store:

@@ -257,6 +257,8 @@ class Tools:
             text = "".join(one.separator + one.span.text for one in near).strip()
             where = f"{_where(hit.span)} · document {hit.document_idx}"
             found.append(f"{number}. {where}\n{text}\n")
+        if hits and all(hit.likely is False for hit in hits):
+            found.insert(0, "Probably not in here; what comes closest:\n")
         return "\n".join(found).strip() or "Nothing was found."
 
     def _number(self, document: int | str | None) -> int | None:

@@ -161,6 +161,10 @@ class FoundModel(BaseModel):
     sentence_idx: int = Field(description="Index of the best sentence.")
     best: SpanModel = Field(description="The sentence in it that matches best.")
     score: float
+    likely: bool | None = Field(
+        description="Whether it may answer the query: of results with a score for which this is "
+        "false, nine of ten do not. Null if that is not known of the model."
+    )
     before: str
     after: str
 

@@ -116,14 +116,15 @@ def ask(
         raise ValueError("only a generative model takes choices: name a T5 checkpoint")
     else:
         sentence_scores = torch.cat(relevance(query, documents, loaded.encode(documents), loaded))
-    passages = best_passages(documents, sentence_scores, top_k)
-    if isinstance(loaded, Encoder):
-        passages = tuple(replace(one, likely=is_likely(one.score, loaded)) for one in passages)
-    return Answer(text, passages)
+    encoder = loaded if isinstance(loaded, Encoder) else None
+    return Answer(text, best_passages(documents, sentence_scores, top_k, encoder))
 
 
 def best_passages(
-    documents: Sequence[Document], sentence_scores: Tensor, top_k: int
+    documents: Sequence[Document],
+    sentence_scores: Tensor,
+    top_k: int,
+    encoder: Encoder | None = None,
 ) -> tuple[Passage, ...]:
     """Return non-overlapping passages around the best sentences; ties stay in document order.
 
@@ -131,6 +132,7 @@ def best_passages(
         documents: Documents.
         sentence_scores: `(sentences,)`, the scores of the sentences of all documents.
         top_k: Number of passages.
+        encoder: The encoder by which they were scored, if one did, and which says what is likely.
     """
     document_idx: list[int] = []
     section_idx: list[int] = []  # counted over all documents
@@ -152,9 +154,9 @@ def best_passages(
         offset = document_idx.index(idx)
         inside = spans[idx][first - offset : last + 1 - offset]
         span = _join(documents[idx], inside)
-        passages.append(
-            Passage(span, inside[best - first], float(sentence_scores[best]), document_idx=idx)
-        )
+        score = float(sentence_scores[best])
+        likely = None if encoder is None else is_likely(score, encoder)
+        passages.append(Passage(span, inside[best - first], score, idx, likely))
     return tuple(passages)
 
 

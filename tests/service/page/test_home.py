@@ -74,18 +74,10 @@ def test_documents_are_opened_with_their_summary(home):
 
 
 def test_what_is_probably_not_there(home):
-    """As the service says of each hit; where it does not, nothing is shown."""
-
-    def unlikely(route):
-        answer = route.fetch().json()
-        for hit in answer.get("hits", answer.get("passages")):
-            hit["likely"] = False
-        route.fulfill(json=answer)
-
-    home.get_by_label("Search for").fill("capital of Australia")
+    """As the service says of each hit; where one is likely, nothing is shown."""
+    home.get_by_label("Search for").fill("how do cod swim?")
     note = home.locator("#search-note")
     expect(note).to_have_text(re.compile(r"^\s*12 results, best first\.$"))
-    home.route(re.compile("/(search|ask)$"), unlikely)
     home.get_by_label("Search for").fill("the capital of Australia")
     expect(note).to_have_text(re.compile("^Probably not in this library. 12 results"))
     upload(home, "Cod swim. They eat herring.")

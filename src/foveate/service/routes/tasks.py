@@ -34,6 +34,7 @@ from foveate.service.view import DocumentView, library_id, library_number
 from foveate.tasks.ask import Passage, best_passages
 from foveate.tasks.keywords import keywords
 from foveate.tasks.ranking import rank, score
+from foveate.tasks.relevance import is_likely
 from foveate.tasks.summarize import extract
 
 if TYPE_CHECKING:
@@ -162,7 +163,11 @@ def _search(service: Service, arguments: SearchRequest, view: DocumentView | Non
         hits = []
         for ranked in rank([scores], [view.document], arguments.by, arguments.top_k):
             span, section_idx = view.part(arguments.by, ranked.idx)
-            hits.append(_hit(view, span, ranked.best, section_idx, ranked.score, arguments.context))
+            likely = is_likely(ranked.best_score, service.encoder)
+            hit = _hit(
+                view, span, ranked.best, section_idx, ranked.score, likely, arguments.context
+            )
+            hits.append(hit)
         return SearchResult(hits=hits, section_scores=_rounded(scores.sections.tolist()))
     conditions = _conditions(arguments, view)
     found = library.search(arguments.query, arguments.by, arguments.top_k, **conditions)
@@ -177,7 +182,8 @@ def _search(service: Service, arguments: SearchRequest, view: DocumentView | Non
             section_idx = holder.places[best].section_idx
         elif arguments.by == "section":
             section_idx = holder.section_idx(one.span)
-        hits.append(_hit(holder, one.span, best, section_idx, one.score, arguments.context))
+        hit = _hit(holder, one.span, best, section_idx, one.score, one.likely, arguments.context)
+        hits.append(hit)
     return SearchResult(hits=hits, section_scores=_section_scores(library, arguments, view))
 
 
@@ -186,7 +192,7 @@ def _ask(service: Service, arguments: AskRequest, view: DocumentView | None) -> 
     if library is None:
         assert view is not None
         [scores] = score(arguments.query, [view.document], service.encoder)
-        found = best_passages([view.document], scores.sentences, arguments.top_k)
+        found = best_passages([view.document], scores.sentences, arguments.top_k, service.encoder)
         return AskResult(
             question=arguments.query,
             passages=[_passage(view, one, arguments.context) for one in found],
@@ -303,6 +309,7 @@ def _hit(
     best: int,
     section_idx: int | None,
     score: float,
+    likely: bool | None,
     context: int,
 ) -> HitModel:
     before, after = view.around(range(best, best + 1), context)
@@ -315,6 +322,7 @@ def _hit(
         section_idx=section_idx,
         best=SpanModel.from_span(view.spans[best]),
         score=round(score, 4),
+        likely=likely,
         before=before,
         after=after,
     )
@@ -335,6 +343,7 @@ def _passage(view: DocumentView, passage: Passage, context: int) -> PassageModel
         section_idx=view.places[best].section_idx,
         best=SpanModel.from_span(passage.best),
         score=round(passage.score, 4),
+        likely=passage.likely,
         before=before,
         after=after,
     )
