@@ -11,7 +11,7 @@ import pytest
 import foveate.index
 from foveate import Document, Index
 from foveate.index import readers, reading
-from foveate.index.readers import Readers
+from foveate.index.readers import ReaderPool
 from tests.index.conftest import PARTS
 
 
@@ -34,7 +34,7 @@ def test_the_library_is_the_same(index, few, tmp_path):
         few,
         on_error=failures.__setitem__,
         on_file=done.append,
-        cluster=Readers(2),
+        cluster=ReaderPool(2),
     )
     assert {name: str(error) for name, error in failures.items()} == {
         name: str(error) for name, error in expected.items()
@@ -48,18 +48,18 @@ def test_the_library_is_the_same(index, few, tmp_path):
     assert other.verify() == []
     query = "where do herring swim?"
     assert other.search(query, top_k=99) == index.search(query, top_k=99)
-    assert other.add(few, on_error=note, cluster=Readers(2)).unchanged == changes.added
+    assert other.add(few, on_error=note, cluster=ReaderPool(2)).unchanged == changes.added
 
 
 def test_documents_that_were_not_files(index):
     document = Document.from_text("# Squid\n\nSquid swim backwards.", format="markdown")
-    assert index.add(document, cluster=Readers(1)).added == 1
+    assert index.add(document, cluster=ReaderPool(1)).added == 1
     assert index.search("squid")[0].span.text == "Squid swim backwards."
 
 
 def test_the_first_error_is_raised(index, few):
     with pytest.raises(ValueError, match=r"bad\.pdf"):
-        index.add(few, cluster=Readers(1))
+        index.add(few, cluster=ReaderPool(1))
     assert index.verify() == []
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_ends_its_process_is_named(index, few, monkeypatch):
     monkeypatch.syspath_prepend(few.parent)
     failures = {}
     with pytest.warns(UserWarning, match="of a reader"):
-        changes = index.add(few, on_error=failures.__setitem__, cluster=Readers(1))
+        changes = index.add(few, on_error=failures.__setitem__, cluster=ReaderPool(1))
     assert set(failures) == {str(few / name) for name in ("bad.pdf", "long.txt")}
     assert "ended the process that read it, most likely" in str(failures[str(few / "long.txt")])
     assert changes.added == len(PARTS)
@@ -85,7 +85,7 @@ def test_a_file_that_ends_its_process_is_named(index, few, monkeypatch):
 
 
 def test_few_files_and_a_model_on_a_cpu_need_no_readers(index, few, monkeypatch):
-    monkeypatch.setattr(readers, "_Reader", None)
+    monkeypatch.setattr(readers, "_ReaderProcess", None)
     index.add(few, on_error=lambda name, error: None)
     monkeypatch.setattr(readers, "_default_number", lambda job: 2)
     (few / "new.txt").write_text("Crabs walk.")
@@ -107,17 +107,17 @@ def test_names_that_are_loaded_on_first_use_are_listed():
 
 def test_a_number_below_0_is_refused():
     with pytest.raises(ValueError, match="cannot be -1 readers"):
-        Readers(-1)
+        ReaderPool(-1)
 
 
 def test_readers_end_with_this_process(tmp_path):
     code = (
         "import os, signal\n"
         "from foveate.index.build import Job\n"
-        "from foveate.index.readers import _Reader\n"
+        "from foveate.index.readers import _ReaderProcess\n"
         "from foveate.processes import ReaderProcesses\n"
         "processes = ReaderProcesses('foveate.index.reading')\n"
-        "reader = _Reader(Job(None, None, False, {}), processes)\n"
+        "reader = _ReaderProcess(Job(None, None, False, {}), processes)\n"
         "print(processes._forker.process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -148,7 +148,7 @@ def command(
     options = reading.options()
     common.prepare()
     from foveate.index import Index
-    from foveate.index.readers import Readers
+    from foveate.index.readers import ReaderPool
     from foveate.index.sources import find_sources
 
     loading = common.loading_options("cpu" if cluster else device, dtype)
@@ -172,7 +172,7 @@ def command(
             prune=prune,
             on_error=on_error,
             on_file=advance,
-            cluster=cluster or Readers(readers),
+            cluster=cluster or ReaderPool(readers),
             **options,
         )
     say_skipped(changes.skipped)

@@ -22,7 +22,7 @@ from foveate.index.build import Builder, Changes, Engine, Job
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import IN_MEMORY, identify, identify_checkpoint
 from foveate.index.lance import read, read_batches
-from foveate.index.readers import Readers
+from foveate.index.readers import ReaderPool
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
 from foveate.index.search import find
@@ -232,7 +232,7 @@ class Index:
             on_file: Called after each file, with its size in bytes, even if it has not changed.
             cluster: What reads and encodes the files: a cluster, see
                 `foveate.index.ray.RayCluster`; or, by default, this process with the help of
-                others that read, see `foveate.index.readers.Readers`.
+                others that read, see `foveate.index.readers.ReaderPool`.
             options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
 
         Raises:
@@ -246,7 +246,7 @@ class Index:
         paths = [one for one in several if not isinstance(one, Document)]
         job = Job(self._matching_encoder, self._identity(), on_error is None, options)
         with self._store.writing(job.model) as writer:
-            builder = Builder(writer, job, cluster or Readers(), on_error, on_file)
+            builder = Builder(writer, job, cluster or ReaderPool(), on_error, on_file)
             sources = self._sources(paths, builder.fail, builder.skip)
             builder.add(as_documents(documents), sources)
             if prune:

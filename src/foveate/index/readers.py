@@ -23,7 +23,7 @@ _FEWEST_UNITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class ReaderPool:
     """Processes of this machine that read files.
 
     Units are given to the processes in turns and taken back in order, so the library is the one
@@ -55,9 +55,9 @@ class Readers:
         with ExitStack() as stack:
             processes = ReaderProcesses("foveate.index.reading")
             stack.callback(processes.stop)
-            busy: deque[_Reader] = deque()
+            busy: deque[_ReaderProcess] = deque()
             for unit in islice(units, number):
-                busy.append(_Reader(job, processes))
+                busy.append(_ReaderProcess(job, processes))
                 stack.callback(busy[-1].stop)
                 busy[-1].begin(unit)
             while busy:
@@ -74,7 +74,7 @@ def _default_number(job: Job) -> int:
     return min(MOST_READERS, (os.cpu_count() or 1) - 1)
 
 
-class _Reader:
+class _ReaderProcess:
     """A process that reads units.
 
     Args:

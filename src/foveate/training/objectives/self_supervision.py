@@ -35,7 +35,7 @@ class TargetedQuery:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TrainingTree:
     """One way of reading an example.
 
     Attributes:
@@ -51,7 +51,7 @@ class Reading:
 
 def read(
     example: Example, levels: int | None, generator: torch.Generator, max_queries: int
-) -> Reading:
+) -> TrainingTree:
     """Decide at random what to leave out of a document and what to ask about it.
 
     - All headings are left out, or half of them. A heading asks for its section and the sentences
@@ -170,7 +170,7 @@ class _Tree:
 
     def reading(
         self, left_out: set[int], queries: Sequence[TargetedQuery], references: Sequence[str]
-    ) -> Reading:
+    ) -> TrainingTree:
         """Leave out anchors and renumber the rest."""
         kept = [i for i in range(len(self.anchors)) if i not in left_out]
         place = {i: new for new, i in enumerate(kept)} | {-1: -1}
@@ -179,7 +179,7 @@ class _Tree:
             shown = [i for i in self.sentences if i not in left_out]
             best = oracle([self.anchors[i].text for i in shown], references[0])
             salient = [place[shown[i]] for i in best]
-        return Reading(
+        return TrainingTree(
             [self.anchors[i]._replace(parent=place[self.anchors[i].parent]) for i in kept],
             [TargetedQuery(x.text, tuple(place[i] for i in x.finds)) for x in queries],
             frozenset(salient),
