@@ -28,6 +28,7 @@ from ray.cluster_utils import Cluster
 
 from foveate.index import ray as on_ray
 from foveate.index.ray import RayCluster
+from tests.profiles import NIGHTLY
 
 # Ray warns of its own calls.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*")
@@ -92,6 +93,7 @@ def content(index):
     return found
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="Ray takes long to replace a worker")
 def test_a_library_is_the_same_when_a_worker_dies(index, many, cluster, tmp_path, monkeypatch):
     (many / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
     what = [many, Document.from_text("Gulls fly.", source="gulls")]

@@ -148,6 +148,7 @@ def test_a_compiled_model_learns_the_same(corpus_file, tmp_path):
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="starting processes that train takes long")
 def test_two_processes_learn_what_one_learns(corpus_file, tmp_path):
     recipe = {
         "model": {"type": "hdt", **TINY, "dropout_rate": 0.0},

@@ -290,6 +290,8 @@ def test_pages_are_zoomed(crew):
         crew.get_by_role("button", name="Larger").click()
     assert width() == pytest.approx(start * 1.25**3, abs=1)
     expect(crew.locator("#status")).to_have_text(re.compile(r"\d+ percent"))
+    expect(sheet).not_to_have_attribute("aria-busy", "true")  # its boxes are there
+    expect(sheet.locator(".box").first).to_be_attached()
     text.evaluate("element => { element.scrollLeft = 0 }")
     for _ in range(3):
         text.press("ArrowRight")
