@@ -154,6 +154,18 @@ def test_every_installed_recipe_is_valid(name):
             changed(objective={"name": "span_corruption", "max_target_length": -1}),
             "objective: max_target_length must be at least 1 or null, got -1",
         ),
+        (
+            changed(objective={"name": "retrieval", "temperature": 0}),
+            "objective: temperature must be above 0, got 0",
+        ),
+        (
+            changed(objective={"name": "retrieval", "distillation": -1}),
+            "objective: distillation must be at least 0, got -1",
+        ),
+        (
+            changed(objective={"name": "retrieval", "chunk_tokens": 0}),
+            "objective: chunk_tokens must be at least 1, got 0",
+        ),
         (changed(batch={}), "batch: give either tokens or documents"),
         (changed(batch={"tokens": True}), "batch: tokens must be of type int or null, got True"),
         (changed(batch={"tokens": 0}), "batch: must be at least 1"),

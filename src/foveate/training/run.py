@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import yaml
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
@@ -248,7 +249,17 @@ def _last_checkpoint(output: str | PathLike[str]) -> str | None:
             checkpoints[step] = state.parent
     if not checkpoints:
         return None
-    return str(checkpoints[max(checkpoints)])
+    latest = checkpoints[max(checkpoints)]
+    for weights in latest.glob("*.safetensors"):
+        try:
+            with safe_open(weights, "pt"):
+                pass
+        except SafetensorError as error:
+            raise ValueError(
+                f"{weights} is damaged ({error}): remove its folder to resume from the checkpoint "
+                "before it"
+            ) from error
+    return str(latest)
 
 
 def _save_recipe(recipe: Recipe, folder: Path, saves: bool) -> None:

@@ -119,6 +119,16 @@ class Retrieval(Objective):
     max_queries: int = 8
     chunk_tokens: int = 65536
 
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be above 0, got {self.temperature}")
+        for name in ("in_document", "across_documents", "documents", "distillation", "salience"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("max_queries", "chunk_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
     def features(
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator
     ) -> list[Features]:
