@@ -16,7 +16,7 @@ from sentence_transformers.base.modules import InputModule
 from foveate.inference import Encoder, as_encoder
 
 
-class FoveateModule(InputModule):  # type: ignore[misc]
+class FoveateModule(InputModule):
     """An encoder that reads every text by itself, to its end.
 
     `SentenceTransformer(modules=[FoveateModule()])` has all methods of sentence-transformers; its
@@ -27,7 +27,7 @@ class FoveateModule(InputModule):  # type: ignore[misc]
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
     """
 
-    config_keys = ("model",)
+    config_keys = ["model"]  # noqa: RUF012 -- declared so by the base class
 
     def __init__(self, model: Encoder | str | PathLike[str] | None = None) -> None:
         super().__init__()
