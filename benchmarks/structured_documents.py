@@ -128,13 +128,17 @@ def peps(path: Path, part: Literal["train", "dev"] | None = None) -> Iterator[Ex
         yield _with_titled_abstract(record["id"], document, ("abstract",))
 
 
-def meetings(path: Path) -> Iterator[Example]:
+def meetings(path: Path, *, more_queries: bool = False) -> Iterator[Example]:
     """Read meetings of QMSum; the reference is the summary of the whole meeting.
 
     The queries are the specific questions, the label is the domain: product, academic or committee.
     The sections' titles are the topics.
+
+    Args:
+        path: The file.
+        more_queries: Add topics as queries, and the first sentences of the answers to questions.
     """
-    return map(_meeting, read_records(path))
+    return (_meeting(record, more_queries=more_queries) for record in read_records(path))
 
 
 def answers(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -199,12 +203,18 @@ def section_records(sections: Iterable[Section]) -> list[dict[str, Any]]:
 
 
 def count_words(records: Iterable[dict[str, Any]]) -> int:
-    """Count the words of the sentences that `section_records` returned."""
+    """Count the words of sections as `section_records` or `Document.to_dict` returns them."""
     return sum(
-        sum(len(sentence.split()) for sentence in record["sentences"])
+        sum(len(sentence.split()) for sentence in _sentences_of(record))
         + count_words(record["sections"])
         for record in records
     )
+
+
+def _sentences_of(record: dict[str, Any]) -> list[str]:
+    if "sentences" in record:
+        return list(record["sentences"])
+    return [one["text"] for part in record["paragraphs"] for one in part["sentences"]]
 
 
 def _sections_within(document: Document, start: int, end: int) -> frozenset[int]:
@@ -250,27 +260,35 @@ def _questions(record: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [query for query in record["queries"] if query["kind"] == kind]
 
 
-def _meeting(record: dict[str, Any]) -> Example:
+def _meeting(record: dict[str, Any], *, more_queries: bool = False) -> Example:
     """Return a meeting and its specific questions, whose spans are in turns, with sentences."""
     # The document's reader leaves out turns that say nothing: the place tells a sentence's turn.
     text = json.dumps({"topics": record["topics"], "turns": record["turns"]})
     document = Document.from_text(text, format="json", language="en")
     turns = [int(span.place.removeprefix("turn ")) - 1 for span in document.spans()]
-    general = _questions(record, "general")
+    general, specific = (_questions(record, kind) for kind in ("general", "specific"))
+    queries = [_query(query["query"], query["spans"], turns) for query in specific]
+    if more_queries:
+        queries += [
+            _query(query["answer"].split(". ")[0], query["spans"], turns) for query in specific
+        ]
+        queries += [
+            _query(topic["topic"], topic["relevant_text_span"], turns) for topic in record["topics"]
+        ]
     return Example(
         id=record["id"],
         document=document,
         references=tuple(query["answer"] for query in general[:1]),
         labels=(record["domain"],),
-        queries=tuple(_query(query, turns) for query in _questions(record, "specific")),
+        queries=tuple(queries),
     )
 
 
-def _query(query: dict[str, Any], turns: list[int]) -> Query:
+def _query(text: str, spans: list[list[str]], turns: list[int]) -> Query:
     """Return a query with the sentences whose turns are in one of its spans, ends included."""
-    bounds = [(int(first), int(last)) for first, last in query["spans"]]
+    bounds = [(int(first), int(last)) for first, last in spans]
     return Query(
-        query["query"],
+        text,
         tuple(
             index
             for index, turn in enumerate(turns)

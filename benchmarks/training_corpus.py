@@ -6,9 +6,10 @@ writes papers.jsonl, peps.jsonl, proposals.jsonl and meetings.jsonl to build/cor
 training parts in ../shared/data. Each line has a document with its sentences, references and
 queries, the language, the source and the license. Only prose, items of lists and captions are
 written, not tables, code, formulas, footnotes and bibliographies. A paper whose text does not begin
-with its abstract gets it as its first section. meetings_flat.jsonl has the meetings in one section,
-without QMSum's topics. Since meetings are few, and alone have questions that people asked, both
-files are written a second time: meetings_2.jsonl and meetings_flat_2.jsonl.
+with its abstract gets it as its first section. Meetings keep their speakers; meetings_flat.jsonl
+has each in one section, without QMSum's topics. Since meetings are few, and alone have questions
+that people asked, both files are written a second time: meetings_2.jsonl and meetings_flat_2.jsonl,
+where topics and the first sentences of answers are queries, too.
 
     python benchmarks/training_corpus.py --manuals packages
 
@@ -18,7 +19,6 @@ package, and its license. The corpus of the encoder was made with the versions o
 """
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
@@ -49,8 +49,6 @@ def main() -> None:
     options = parser.parse_args()
     for name, records in shared_documents(options.data).items():
         write(options.output / f"{name}.jsonl", records)
-    for name in ("meetings", "meetings_flat"):
-        shutil.copyfile(options.output / f"{name}.jsonl", options.output / f"{name}_2.jsonl")
     if options.manuals:
         packages = read_packages(options.manuals.resolve())
         documents = (document for package in packages for document in package.documents)
@@ -62,8 +60,10 @@ def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
     """Return the documents of each kind in the training parts."""
     return {
         "papers": papers_with_abstracts(data / "scisummnet" / "train.jsonl.gz"),
-        "meetings": meeting_records(data / "qmsum" / "train.jsonl.gz"),
-        "meetings_flat": map(flat, meeting_records(data / "qmsum" / "train.jsonl.gz")),
+        "meetings": meeting_records(data),
+        "meetings_flat": map(flat, meeting_records(data)),
+        "meetings_2": meeting_records(data, more_queries=True),
+        "meetings_flat_2": map(flat, meeting_records(data, more_queries=True)),
         "peps": (
             record(pep, "Python Enhancement Proposals", "public domain or CC0-1.0")
             for pep in peps(data / "peps" / "train.jsonl.gz", "train")
@@ -90,15 +90,17 @@ def begins_with(sections: list[dict[str, Any]], abstract: list[str]) -> bool:
     return not abstract or any(abstract[0][:60] in text for text in texts)
 
 
-def meeting_records(path: Path) -> Iterator[dict[str, Any]]:
+def meeting_records(data: Path, *, more_queries: bool = False) -> Iterator[dict[str, Any]]:
     """Return meetings with their topics as sections."""
-    return (record(meeting, "QMSum", "MIT") for meeting in meetings(path))
+    for meeting in meetings(data / "qmsum" / "train.jsonl.gz", more_queries=more_queries):
+        document = meeting.document.to_dict()
+        yield document | record(meeting, "QMSum", "MIT") | {"sections": document["sections"]}
 
 
 def flat(meeting: dict[str, Any]) -> dict[str, Any]:
-    """Put all sentences of a meeting into one section."""
-    sentences = [sentence for section in meeting["sections"] for sentence in section["sentences"]]
-    return {**meeting, "sections": [{"title": "", "sentences": sentences, "sections": []}]}
+    """Put all paragraphs of a meeting into one section."""
+    paragraphs = [one for section in meeting["sections"] for one in section["paragraphs"]]
+    return {**meeting, "sections": [{"title": "", "paragraphs": paragraphs, "sections": []}]}
 
 
 def record(example: Example, source: str, license: str) -> dict[str, Any]:

@@ -37,9 +37,9 @@ def save_bert(folder, tokenizer, **options):
     return model
 
 
-def save_tree_bert(folder, tokenizer, **options):
+def save_tree_bert(folder, tokenizer, passage_tokens=None, **options):
     """Save a random TreeBert with its processor."""
     model = tree_bert(vocab_size=len(tokenizer), **options)
     model.save_pretrained(folder)
-    TreeBertProcessor(tokenizer).save_pretrained(folder)
+    TreeBertProcessor(tokenizer, passage_tokens=passage_tokens).save_pretrained(folder)
     return model

@@ -67,21 +67,22 @@ def default():
     return Encoder.from_pretrained(device="cpu")
 
 
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory, tokenizer):
+@pytest.fixture(scope="module", params=[None, 256], ids=["sentences", "passages"])
+def fresh(request, tmp_path_factory, tokenizer):
     """A random BERT, and a TreeBert that was initialized with it."""
     folder = tmp_path_factory.mktemp("fresh")
     bert = save_bert(folder / "bert", tokenizer)
     TreeBertModel.from_pretrained(folder / "bert").save_pretrained(folder / "tree")
-    TreeBertProcessor(tokenizer).save_pretrained(folder / "tree")
+    processor = TreeBertProcessor(tokenizer, passage_tokens=request.param)
+    processor.save_pretrained(folder / "tree")
     return bert, Encoder.from_pretrained(folder / "tree", device="cpu")
 
 
-@pytest.fixture(scope="module")
-def small_tree_bert(tmp_path_factory, tokenizer):
+@pytest.fixture(scope="module", params=[None, 256], ids=["sentences", "passages"])
+def small_tree_bert(request, tmp_path_factory, tokenizer):
     """A TreeBert whose heads and anchors are random."""
     folder = tmp_path_factory.mktemp("small")
-    save_tree_bert(folder, tokenizer)
+    save_tree_bert(folder, tokenizer, passage_tokens=request.param)
     return Encoder.from_pretrained(folder, device="cpu")
 
 
@@ -375,6 +376,27 @@ def test_hdt_gives_the_hidden_states_of_its_anchors(tmp_path, tokenizer):
         hidden_states = model(**processor(WHALE)).last_hidden_state[0]
     assert relative_error(vectors.document, hidden_states[0]) < 1e-5
     assert relative_error(vectors.sections, hidden_states[types == 2]) < 1e-5
+
+
+def test_sentences_of_a_passage_share_the_vector_of_its_anchor_in_hdt(tmp_path, tokenizer):
+    torch.manual_seed(0)
+    config = HDTConfig(vocab_size=30522, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+    model = HDTModel(config).eval()
+    model.save_pretrained(tmp_path)
+    processor = HDTProcessor(tokenizer, passage_tokens=256)
+    processor.save_pretrained(tmp_path)
+    fish = Document.from_sections("", [("", ["Cod swim.", "They eat."]), ("", ["Eels are long."])])
+    vectors = Encoder.from_pretrained(tmp_path, device="cpu").encode(fish)
+    with torch.no_grad():
+        hidden_states = model(**processor(fish)).last_hidden_state[0]
+    first, second = hidden_states[processor.features(fish)["node_types"] == 4]
+    assert relative_error(vectors.sentences, torch.stack([first, first, second])) < 1e-5
+
+
+def test_passages_that_are_longer_than_the_model_takes_are_refused(tmp_path, tokenizer):
+    save_tree_bert(tmp_path, tokenizer, passage_tokens=256, max_position_embeddings=256)
+    with pytest.raises(ValueError, match="passages of 256 tokens are too long for a model of 256"):
+        Encoder.from_pretrained(tmp_path)
 
 
 def test_hdt_reads_with_the_processor_that_was_saved_with_it(tmp_path, tokenizer):

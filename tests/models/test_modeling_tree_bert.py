@@ -28,35 +28,51 @@ from tests.numerics import relative_error
 from tests.synchronization import no_waiting
 from tests.tree_bert import SIZES, tree_bert
 
-TOKEN, SENTENCE = NODE_TYPES["token"], NODE_TYPES["sentence"]
+TOKEN, SENTENCE, PASSAGE = (NODE_TYPES[name] for name in ("token", "sentence", "passage"))
 TOLERANCE = 1e-6  # sinusoids and places are computed in float32
+
+
+def nodes_of(kinds, parents, tokens, passages=None):
+    """Build a tree, of sentences as leaves or of passages."""
+    nodes = TreeNodes.from_pieces(
+        kinds,
+        parents,
+        tokens,
+        passages or range(len(kinds)),
+        {"document": 1, "section": 2, "sentence": 3},
+        passage_type=PASSAGE if passages else SENTENCE,
+        closing_type=SENTENCE if passages else TOKEN,
+    )
+    return {name: getattr(nodes, name) for name in ("input_ids", "parent_ids", "node_types")}
 
 
 @st.composite
 def trees(draw, max_depth=4):
     """A document of any shape, with a query below its root perhaps; or a sentence alone."""
-    kinds, parents, tokens = [], [], []
+    kinds, parents, tokens, passages = [], [], [], []
 
-    def add(kind, parent, least=0):
+    def add(kind, parent, is_joined=False):
+        passages.append(passages[-1] if is_joined else len(kinds))
         kinds.append(kind)
         parents.append(parent)
-        longest = 0 if kind == "section" else 4
+        least, longest = {"document": (0, 4), "section": (0, 0), "sentence": (1, 4)}[kind]
         tokens.append(draw(st.lists(st.integers(4, 59), min_size=least, max_size=longest)))
         return len(kinds) - 1
 
     def add_below(parent, depth):
-        for kind in draw(st.lists(st.sampled_from(["sentence", "section"]), max_size=3)):
-            anchor = add(kind, parent)
+        before = None
+        for kind in draw(st.lists(st.sampled_from(["sentence", "section"]), max_size=5)):
+            can_join = kind == before == "sentence"
+            anchor = add(kind, parent, can_join and draw(st.booleans()))
             if kind == "section" and depth < max_depth:
                 add_below(anchor, depth + 1)
+            before = kind
 
     if draw(st.integers(0, 4)) == 0:
         add("sentence", -1)
     else:
         add_below(add("document", -1), 1)
-    ids = {"document": 1, "section": 2, "sentence": 3}
-    nodes = TreeNodes.from_anchors(kinds, parents, tokens, ids)
-    return {name: getattr(nodes, name) for name in ("input_ids", "parent_ids", "node_types")}
+    return nodes_of(kinds, parents, tokens, passages if draw(st.booleans()) else None)
 
 
 def sinusoids(index, size):
@@ -75,12 +91,17 @@ def linear(weights, name, x):
 
 
 def reference(model, input_ids, parent_ids, node_types):
-    """Hidden states of all nodes, and embedding and salience of each anchor in reading order."""
+    """Hidden states of all nodes, and embedding and salience of each anchor in reading order.
+
+    Of passages, only the hidden states are returned.
+    """
     weights, heads = dict(model.named_parameters()), model.config.num_attention_heads
     size = model.config.hidden_size
     ids, parents, types = input_ids.tolist(), parent_ids.tolist(), node_types.tolist()
     nodes = range(len(ids))
     anchors = [i for i in nodes if types[i] != TOKEN]
+    closing = {i for i in anchors if types[i] == SENTENCE and types[parents[i]] == PASSAGE}
+    assert all(parents[i] >= 0 for i in closing)
 
     def siblings(i):
         """The nodes of the same kind, anchor or token, below the parent of i; i at a root."""
@@ -92,10 +113,17 @@ def reference(model, input_ids, parent_ids, node_types):
         place = siblings(i).index(i)
         row = weights["embeddings.word_embeddings.weight"][ids[i]]
         row = row + weights["embeddings.token_type_embeddings.weight"][0]
-        position = place + 1 if types[i] == TOKEN else 0
-        row = row + weights["embeddings.position_embeddings.weight"][position]
-        if types[i] != TOKEN:
-            row = row + weights["embeddings.node_type_embeddings"][types[i] - 1]
+        is_anchor = types[i] != TOKEN and i not in closing
+        same = [j for j in nodes if parents[j] == parents[i]]
+        row = (
+            row
+            + weights["embeddings.position_embeddings.weight"][
+                0 if is_anchor else 1 + same.index(i)
+            ]
+        )
+        if is_anchor:
+            kind = {SENTENCE: 0, PASSAGE: 0}.get(types[i], types[i] - 1)
+            row = row + weights["embeddings.node_type_embeddings"][kind]
             row = row + weights["embeddings.sibling_scale"] * sinusoids(place, size)
         rows.append(row)
     x = layer_norm(weights, "embeddings.LayerNorm", torch.stack(rows))
@@ -132,8 +160,15 @@ def reference(model, input_ids, parent_ids, node_types):
 
     vectors = {}
     for i in anchors:
-        if types[i] == SENTENCE:
+        if types[i] == SENTENCE and i not in closing:
             states = [x[i], *(x[j] for j in nodes if parents[j] == i)]
+            vectors[i] = F.normalize(sum(states) / len(states), dim=0)
+        if i in closing:
+            states = [x[parents[i]], x[i]]
+            j = i - 1  # backwards to the end of the sentence before, or the passage's anchor
+            while types[j] == TOKEN:
+                states.append(x[j])
+                j -= 1
             vectors[i] = F.normalize(sum(states) / len(states), dim=0)
     for i in anchors:
         if types[i] != SENTENCE:
@@ -145,15 +180,23 @@ def reference(model, input_ids, parent_ids, node_types):
             mean = total / mass if isinstance(mass, torch.Tensor) else total
             vectors[i] = F.normalize(mean + weights["pooling.anchor"] @ x[i], dim=0)
 
+    def section_of(i):
+        above = i if parents[i] < 0 else parents[i]
+        return parents[above] if i in closing and parents[above] >= 0 else above
+
     def among_siblings(i):
-        index, number = siblings(i).index(i), len(siblings(i))
+        same = [i]
+        if parents[i] >= 0:
+            same = [j for j in anchors if parents[j] >= 0 and section_of(j) == section_of(i)]
+            same = sorted((j for j in same if types[j] != PASSAGE), key=lambda j: types[j])
+        index, number = same.index(i) if i in same else 0, len(same)
         return [index / max(1, number - 1), 1 / (1 + index), 1 / (number - index)]
 
     salience = {i: torch.zeros((), dtype=x.dtype) for i in anchors}
     for order, i in enumerate(anchors, start=1):
         if types[i] != SENTENCE:
             continue
-        section, root = (i if parents[i] < 0 else parents[i]), anchors[0]
+        section, root = section_of(i), anchors[0]
         of_section, of_document = vectors[section], vectors[root]
         features = [
             x[i],
@@ -176,7 +219,8 @@ def reference(model, input_ids, parent_ids, node_types):
         )
         inner = F.gelu(linear(weights, "salience.dense", normed))
         salience[i] = linear(weights, "salience.output", inner)[0]
-    return x, torch.stack([vectors[i] for i in anchors]), torch.stack(list(salience.values()))
+    shown = [i for i in anchors if types[i] != PASSAGE]
+    return x, *(torch.stack([values[i] for i in shown]) for values in (vectors, salience))
 
 
 def pad(documents, lefts):
@@ -230,7 +274,8 @@ def test_the_model_is_the_dense_reference(model, drawn):
     positions = [
         row * length + start + i
         for row, (start, document) in enumerate(zip(starts, documents, strict=True))
-        for i in document["node_types"].nonzero()[:, 0].tolist()
+        for i, kind in enumerate(document["node_types"].tolist())
+        if kind not in (TOKEN, PASSAGE)
     ]
     assert output.anchor_indices.sort().values.tolist() == positions
 
@@ -277,14 +322,13 @@ def test_gradients_are_those_of_the_dense_reference(model, document):
     assert all(found[name].norm() < 1e-9 for name in found.keys() - expected.keys())
 
 
-@pytest.fixture
-def example():
+@pytest.fixture(params=["sentences", "passages"])
+def example(request):
     kinds = ["document", "sentence", "section", "sentence", "sentence", "section"]
     tokens = [[], [7, 8], [], [9, 10, 11], [12], []]
-    ids = {"document": 1, "section": 2, "sentence": 3}
-    nodes = TreeNodes.from_anchors(kinds, [-1, 0, 0, 2, 2, 0], tokens, ids)
-    columns = ("input_ids", "parent_ids", "node_types")
-    return {name: getattr(nodes, name)[None] for name in columns}
+    passages = [0, 1, 2, 3, 3, 5] if request.param == "passages" else None
+    nodes = nodes_of(kinds, [-1, 0, 0, 2, 2, 0], tokens, passages)
+    return {name: column[None] for name, column in nodes.items()}
 
 
 def test_gradient_checkpointing_changes_no_gradient(example):
@@ -437,15 +481,25 @@ def test_an_anchor_below_a_token_is_refused(model):
     document = {
         "input_ids": torch.tensor([[1, 2, 3, 4]]),
         "parent_ids": torch.tensor([[-1, 0, 1, 2]]),
-        "node_types": torch.tensor([[3, 1, 0, 1]]),
+        "node_types": torch.tensor([[3, 2, 0, 2]]),
     }
-    with pytest.raises(ValueError, match="1 of the nodes for sentences, sections and documents"):
+    with pytest.raises(ValueError, match="1 of the nodes for sentences, passages, sections and"):
+        model(**document)
+
+
+def test_a_passage_that_ends_within_a_sentence_is_refused(model):
+    document = {
+        "input_ids": torch.tensor([[1, 2, 3, 4, 5]]),
+        "parent_ids": torch.tensor([[-1, 0, 1, 1, 1]]),
+        "node_types": torch.tensor([[3, 4, 0, 1, 0]]),
+    }
+    with pytest.raises(ValueError, match="1 passages do not end with the last token of a sentence"):
         model(**document)
 
 
 def test_the_device_is_asked_once_for_its_anchors():
     parents = [-1, 0, 1, 2, 2, 1, 5, 0, 7, 8, 8]
-    types = [3, 2, 1, 0, 0, 1, 0, 2, 1, 0, 0]
+    types = [3, 2, 4, 0, 1, 4, 1, 2, 4, 1, 1]
     tree = Tree.from_parents(torch.tensor(parents))
     assert tree.level_sizes
     node_types = tree.to_level_order(torch.tensor(types))
@@ -453,7 +507,9 @@ def test_the_device_is_asked_once_for_its_anchors():
         anchors = Anchors.from_tree(tree.in_level_order, node_types)
         sums = anchors.sum_below(torch.ones_like(anchors.parent))
         depth = anchors.sum_above(torch.ones_like(anchors.parent))
-        root = anchors.root
-    assert sums.tolist() == [6, 3, 2, 1, 1, 1]
-    assert depth.tolist() == [1, 2, 2, 3, 3, 3]
-    assert root.tolist() == [0] * 6
+        root, section, shown = anchors.root, anchors.section, anchors.without_passages
+    assert sums.tolist() == [10, 5, 4, 2, 2, 3, 1, 1, 1, 1]
+    assert depth.tolist() == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4]
+    assert root.tolist() == [0] * 10
+    assert section.tolist() == [0, 0, 0, 1, 1, 2, 1, 1, 2, 2]
+    assert shown.tolist() == [0, 1, 2, 6, 7, 8, 9]

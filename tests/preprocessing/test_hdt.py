@@ -9,8 +9,7 @@ from foveate.inference import default_model_path
 from foveate.models.hdt import HDTConfig
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import HDTProcessor
-from foveate.preprocessing.hdt import NODE_TYPES
-from foveate.preprocessing.tree import outline
+from foveate.preprocessing.tree import NODE_TYPES, outline
 
 FISH = Document.from_sections(
     "Fish",

@@ -1,5 +1,6 @@
 """Trees as BERT was trained to read sentences: an anchor for [CLS], and [SEP] at the end."""
 
+import json
 from itertools import chain, compress
 from unittest import mock
 
@@ -13,7 +14,7 @@ from transformers import AutoProcessor, PreTrainedTokenizerFast
 from foveate import Document
 from foveate.models.tree_bert import TreeBertConfig
 from foveate.preprocessing import TreeBertProcessor, load_processor, processor_for
-from foveate.preprocessing.tree import NODE_TYPES, outline
+from foveate.preprocessing.tree import NODE_TYPES, Anchor, join_into_passages, outline
 
 CLS, SEP = 101, 102
 DEEP = Document.from_sections(
@@ -78,10 +79,69 @@ def test_a_forest_is_its_trees_one_after_the_other(processor):
         is_root = tree.parent_ids < 0
         shifted = torch.where(is_root, -1, tree.parent_ids + nodes)
         assert torch.equal(forest.parent_ids[here], shifted)
-        assert torch.equal(forest.anchor_idx[here], tree.anchor_idx + anchors)
+        assert torch.equal(forest.piece_idx[here], tree.piece_idx + anchors)
         nodes, anchors = nodes + size, anchors + len(own)
     assert len(forest.input_ids) == nodes
     assert owners == list(range(anchors))
+
+
+@given(st.data())
+def test_passages_are_as_long_as_they_may_be(data):
+    """Each begins a section, or where a sentence does not fit, or after a nearly full paragraph."""
+    limit = data.draw(st.integers(1, 30), "passage_tokens")
+    anchors = [Anchor("document", -1)]
+    for _ in range(data.draw(st.integers(0, 4), "sections")):
+        section = len(anchors)
+        anchors.append(Anchor("section", 0))
+        starts = data.draw(st.lists(st.booleans(), max_size=8), "paragraphs start")
+        anchors += [Anchor("sentence", section, "x", 0, starts_here) for starts_here in starts]
+    sizes = [
+        data.draw(st.integers(1, limit)) if anchor.kind == "sentence" else 0 for anchor in anchors
+    ]
+    passages = join_into_passages(range(len(anchors)), sizes, anchors, limit)
+    for i, (first, anchor) in enumerate(zip(passages, anchors, strict=True)):
+        length = sum(sizes[first : i + 1])
+        assert anchors[first].parent == anchor.parent
+        assert all(x == first for x in passages[first : i + 1])
+        assert length <= limit
+        if first == i and i and anchors[i - 1].kind == anchor.kind == "sentence":
+            before = sum(sizes[passages[i - 1] : i])
+            ends_a_paragraph = anchor.starts_paragraph and before >= 0.75 * limit
+            assert before + sizes[i] > limit or ends_a_paragraph
+    assert join_into_passages(range(len(anchors)), sizes, anchors, None) == [*range(len(anchors))]
+
+
+def test_sentences_of_a_passage_share_an_anchor_and_end_with_sep(tokenizer):
+    processor = TreeBertProcessor(tokenizer, passage_tokens=256)
+    features = processor.features(DEEP)
+    types, parents = (features[name].tolist() for name in ("node_types", "parent_ids"))
+    below = {i: [] for i, kind in enumerate(types) if kind == NODE_TYPES["passage"]}
+    for i, parent in enumerate(parents):
+        if parent in below:
+            below[parent].append(i)
+    texts = [tokenizer.decode(features["input_ids"][ids]) for ids in below.values()]
+    assert texts == [
+        "fish [SEP]",
+        "cod [SEP] cod swim. [SEP] they eat. [SEP]",
+        "young cod [SEP] small. [SEP]",
+        "eggs [SEP] round. [SEP]",
+        "eel [SEP] eels are long. [SEP]",
+    ]
+    ends = [i for i, kind in enumerate(types) if kind == NODE_TYPES["sentence"]]
+    assert (features["input_ids"][ends] == SEP).all()
+    assert (features["input_ids"] == SEP).sum() == len(ends)
+
+
+def test_a_speaker_is_named_where_a_turn_begins(tokenizer):
+    turns = [("Ann", "Cod swim."), ("Ann", "They eat."), ("Ben", "Eels, too.")]
+    text = json.dumps({"turns": [{"speaker": who, "text": text} for who, text in turns]})
+    features = TreeBertProcessor(tokenizer).features(Document.from_text(text, format="json"))
+    texts = [tokenizer.decode(ids) for ids in sentences_of(features)]
+    assert texts == [
+        "[CLS] ann : cod swim. [SEP]",
+        "[CLS] they eat. [SEP]",
+        "[CLS] ben : eels, too. [SEP]",
+    ]
 
 
 @given(
@@ -122,6 +182,31 @@ def test_truncation_leaves_no_anchor_without_a_token(tokenizer):
         features = processor.document_features(DEEP)
         assert len(features["node_types"]) <= longest
         assert features["node_types"][-1] == NODE_TYPES["token"]
+
+
+def test_truncation_ends_a_passage_with_sep(tokenizer):
+    processor = TreeBertProcessor(tokenizer, passage_tokens=256)
+    for longest in range(4, 40):
+        processor.max_length = longest
+        features = processor.document_features(DEEP)
+        assert len(features["node_types"]) <= longest
+        assert features["node_types"][-1] == NODE_TYPES["sentence"]
+        assert features["input_ids"][-1] == SEP
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"passage_tokens": 100}, "passages of 100 tokens are shorter than a sentence may be"),
+        ({"passage_tokens": 254}, "passages of 254 tokens are shorter than a sentence may be"),
+        ({"passage_tokens": 512}, "512 tokens and their anchor are longer than the 512 tokens"),
+        ({"passage_tokens": 0}, "passage_tokens must be at least 1 or None, got 0"),
+        ({"passage_tokens": 256, "max_sentence_tokens": None}, "shorter than a sentence may be"),
+    ],
+)
+def test_passages_that_cannot_be_are_refused(options, message, tokenizer):
+    with pytest.raises(ValueError, match=message):
+        TreeBertProcessor(tokenizer, **options)
 
 
 def test_the_processor_is_saved_with_its_options(tokenizer, tmp_path):

@@ -56,9 +56,8 @@ def test_dropout_is_repeated_in_the_second_pass():
     cached_loss(
         encode, [torch.ones(64), torch.ones(64)], lambda v: sum(x.sum() for (x,) in v)
     ).backward()
-    first, second, again_first, again_second = seen
+    first, second, again_first = seen  # the graph of the last one is kept
     assert torch.equal(first, again_first)
-    assert torch.equal(second, again_second)
     assert not torch.equal(first, second)
 
 

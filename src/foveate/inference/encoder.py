@@ -161,6 +161,12 @@ class Encoder:
             )
         if context not in ("sentence", "tree"):
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
+        positions = getattr(model.config, "max_position_embeddings", None)
+        if positions and (processor.passage_tokens or 0) + first_position(model) >= positions:
+            raise ValueError(
+                f"passages of {processor.passage_tokens} tokens are too long for a model of "
+                f"{positions} positions: lower the processor's passage_tokens"
+            )
         self.model = model
         self.processor = processor
         self.context = context
@@ -287,7 +293,8 @@ class Encoder:
     def _key(self, anchors: list[Anchor]) -> str:
         """Return the name in a cache of a document's vectors."""
         loaded = loaded_weights(self.model)
-        limits = self.processor.levels, self.processor.max_sentence_tokens
+        processor = self.processor
+        limits = processor.levels, processor.max_sentence_tokens, processor.passage_tokens
         model = loaded and loaded.files, self.context, self.pooling, self.linear_dtype, limits
         return Cache.key(model, [tuple(anchor) for anchor in anchors])
 
@@ -428,8 +435,8 @@ class Encoder:
             output = self.model(
                 tree=forest, **{name: reorder(x)[None] for name, x in inputs.items()}
             )
-        anchor_idx = reorder(nodes.anchor_idx)
-        sums = torch.zeros(int(nodes.anchor_idx[-1]) + 1, self.dimension, device=device)
+        piece_idx = reorder(nodes.piece_idx)
+        sums = torch.zeros(int(nodes.piece_idx[-1]) + 1, self.dimension, device=device)
         counts = sums.new_zeros(len(sums), 1)
 
         def add(vectors: Tensor, owner: Tensor) -> None:
@@ -437,19 +444,23 @@ class Encoder:
             counts.index_add_(0, owner, counts.new_ones(len(owner), 1))
 
         if self._is_tree_bert:
-            owner = anchor_idx[output.anchor_indices]
+            owner = piece_idx[output.anchor_indices]
             add(output.embeddings, owner)
             salience = torch.empty_like(output.salience).index_copy_(0, owner, output.salience)
             return _AnchorSums(sums.cpu(), counts.cpu(), salience.cpu())
         hidden_states = output.last_hidden_state[0]
         is_anchor = reorder(nodes.positions) == 0
         if self.pooling.takes_first_token:
-            add(hidden_states[is_anchor], anchor_idx[is_anchor])
+            add(hidden_states[is_anchor], piece_idx[is_anchor])
         else:
             # The mean of an anchor, its tokens and, in a tree, the anchors below it.
-            add(hidden_states, anchor_idx)
+            add(hidden_states, piece_idx)
             is_child = is_anchor & (forest.parent >= 0)
-            add(hidden_states[is_child], anchor_idx[forest.parent[is_child]])
+            add(hidden_states[is_child], piece_idx[forest.parent[is_child]])
+        # The anchor of a passage belongs to its first sentence; here the others get it, too.
+        is_first = ~is_anchor & (piece_idx != piece_idx.roll(1))
+        is_later = is_first & (piece_idx != piece_idx[forest.parent])
+        add(hidden_states[forest.parent[is_later]], piece_idx[is_later])
         return _AnchorSums(sums.cpu(), counts.cpu())
 
     def _from_sentences(

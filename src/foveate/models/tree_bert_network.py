@@ -1,8 +1,9 @@
 """The layers of TreeBert: BERT with tree attention, and heads that read its anchors.
 
 The Transformer has BERT's parameter names, so BERT's weights load. A document is a tree: an anchor
-for the document, for each section and for each sentence, and a sentence's tokens below its anchor.
-A sentence that is a tree by itself is read exactly as BERT reads it, its anchor being [CLS].
+for the document, for each section, and for each sentence or passage, with tokens below. In a
+passage, the [SEP] that ends a sentence stands for the sentence. A sentence that is a tree by itself
+is read exactly as BERT reads it, its anchor being [CLS].
 
 Inside the model, all documents of a batch are packed in level order: `(nodes, hidden_size)`.
 
@@ -37,7 +38,7 @@ from foveate.ops.tree_attention.eager import update_by_family
 from foveate.ops.tree_attention.families import batch_families
 from foveate.preprocessing.tree import NODE_TYPES
 
-_TOKEN, _SENTENCE = NODE_TYPES["token"], NODE_TYPES["sentence"]
+_TOKEN, _SENTENCE, _PASSAGE = (NODE_TYPES[name] for name in ("token", "sentence", "passage"))
 
 _NODES_PER_CHUNK = 16384
 """Nodes that go through embeddings or a feed-forward layer at once in inference, to save memory."""
@@ -102,16 +103,17 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class Anchors:
-    """The anchors of a packed forest, as a forest of their own.
+    """Sentences, passages, sections and documents of a packed forest, as a forest of their own.
 
     Attributes:
-        nodes: `(anchors,)` int64, their indices among all nodes.
+        nodes: `(anchors,)` int64, their indices among all nodes, ascending.
         kinds: `(anchors,)` int64, see `NODE_TYPES`.
         parent: `(anchors,)` int64, the index of each one's parent among the anchors, -1 at a root.
         sibling_idx: `(anchors,)` int64, the index of each one among the anchors that are its
             siblings; 0 at a root.
         num_siblings: `(anchors,)` int64, how many they are, itself included; 1 at a root.
         level_sizes: How many there are on each level, from the roots down.
+        num_passages: How many of them are passages.
     """
 
     nodes: Tensor
@@ -120,6 +122,7 @@ class Anchors:
     sibling_idx: Tensor
     num_siblings: Tensor
     level_sizes: list[int]
+    num_passages: int
 
     @classmethod
     @uncompiled  # the number of anchors depends on the data
@@ -127,19 +130,31 @@ class Anchors:
         """Find the anchors of a forest by the `node_types` `(nodes,)` of its nodes.
 
         Raises:
-            ValueError: The parent of an anchor is a token, or there is no anchor.
+            ValueError: The parent of an anchor is a token, a passage does not end with a sentence's
+                last token, or there is no anchor.
         """
         is_anchor = node_types > _TOKEN
         has_parent = is_anchor & (tree.parent >= 0)
-        misplaced = has_parent & ~is_anchor[tree.parent]
+        is_misplaced = has_parent & ~is_anchor[tree.parent]
+        is_passage = node_types == _PASSAGE
+        last_child = tree.first_child + tree.num_children - 1
+        is_open = is_passage & (node_types[last_child] != _SENTENCE)
         per_level = is_anchor.new_zeros(len(tree.level_sizes), dtype=torch.long)
         per_level = per_level.index_add(0, tree.level, is_anchor.long())
+        counts = torch.stack([is_passage.sum(), is_misplaced.sum(), is_open.sum()])
         # The only time that the host waits for the device.
-        *level_sizes, num_misplaced = torch.cat([per_level, misplaced.sum()[None]]).tolist()
+        *level_sizes, num_passages, num_misplaced, num_open = torch.cat(
+            [per_level, counts]
+        ).tolist()
         if num_misplaced:
             raise ValueError(
-                f"{num_misplaced} of the nodes for sentences, sections and documents have "
-                "a token as their parent: check parent_ids and node_types"
+                f"{num_misplaced} of the nodes for sentences, passages, sections and documents "
+                "have a token as their parent: check parent_ids and node_types"
+            )
+        if num_open:
+            raise ValueError(
+                f"{num_open} passages do not end with the last token of a sentence: "
+                "check node_types"
             )
         if not any(level_sizes):
             raise ValueError(
@@ -162,12 +177,34 @@ class Anchors:
             sibling_idx=torch.where(is_root, 0, number - first),
             num_siblings=torch.where(is_root, 1, end - first),
             level_sizes=[size for size in level_sizes if size],
+            num_passages=num_passages,
         )
 
     @property
     def is_sentence(self) -> Tensor:
         """`(anchors,)` bool."""
         return self.kinds == _SENTENCE
+
+    @property
+    def without_passages(self) -> Tensor:
+        """The indices of all but passages, int64."""
+        number = len(self.nodes) - self.num_passages
+        return torch.nonzero_static(self.kinds != _PASSAGE, size=number)[:, 0]
+
+    @property
+    def is_in_passage(self) -> Tensor:
+        """`(anchors,)` bool, true at sentences that are tokens of a passage."""
+        return self.is_sentence & (self.kinds[self.parent] == _PASSAGE)
+
+    @property
+    def section(self) -> Tensor:
+        """`(anchors,)` int64, the index of the section or document around each; at a root itself.
+
+        A passage that is a root stands for both.
+        """
+        index = torch.arange(len(self.nodes), device=self.nodes.device)
+        above = torch.where(self.parent < 0, index, self.parent)
+        return torch.where(self.is_in_passage, above[above], above)
 
     def sum_below(self, values: Tensor) -> Tensor:
         """Sum the values `(anchors, ...)` of all anchors below each, and its own."""
@@ -222,7 +259,7 @@ class TreeBertEmbeddings(nn.Module):
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size)
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
-        self.node_type_embeddings = nn.Parameter(torch.empty(len(NODE_TYPES) - 1, size))
+        self.node_type_embeddings = nn.Parameter(torch.empty(3, size))
         self.sibling_scale = nn.Parameter(torch.empty(1))
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
@@ -231,15 +268,19 @@ class TreeBertEmbeddings(nn.Module):
     ) -> Tensor:
         """Complete the word embeddings `(nodes, hidden_size)`, without gradients in place.
 
-        A token's position is that within its sentence, counted from 1; an anchor's is 0, to which
-        it adds the sinusoids of its index among its siblings (HDT, eq. 2) times a learned number.
+        A token's position is that within its sentence or passage, counted from 1; an anchor's is 0,
+        to which it adds the sinusoids of its index among its siblings (HDT, eq. 2) times a learned
+        number. A passage is of the kind of a sentence, and a sentence in it is a token.
         """
         nodes = torch.arange(len(tree), device=embeddings.device)
         position = nodes - tree.first_child[tree.parent.clamp(min=0)] + 1
-        position = position.masked_fill(node_types != _TOKEN, 0)
-        kinds = self.node_type_embeddings[anchors.kinds - 1]
+        has_position = node_types == _TOKEN
+        has_position[anchors.nodes] = anchors.is_in_passage
+        position = position.masked_fill(~has_position, 0)
+        kinds = self.node_type_embeddings[(anchors.kinds - 1) % len(self.node_type_embeddings)]
         siblings = self.sibling_scale * sinusoids(anchors.sibling_idx, kinds.shape[-1])
         kinds_and_places = (kinds + siblings).to(embeddings)
+        kinds_and_places = kinds_and_places.masked_fill(anchors.is_in_passage[:, None], 0)
         if not _in_place(self):  # where words are frozen, a hook can make them a leaf of the graph
             embeddings = embeddings.index_add(0, anchors.nodes, kinds_and_places)
             return self.add_positions(embeddings, position)
@@ -401,11 +442,13 @@ def _update_lone_families(
 class TreeBertPooling(nn.Module):
     """The vector of every anchor.
 
-    A sentence s is the mean of its anchor and its tokens, as MiniLM was trained:
+    A sentence s is the mean of its tokens t and of the anchor a over them, which is that of the
+    sentence or its passage, as MiniLM was trained:
 
-        e(s) = unit(mean(h(s), h(t) for its tokens t)).
+        e(s) = unit(mean(h(a), h(t) for its tokens t)).
 
-    A section or document x is a weighted mean of all sentences below it, and its own anchor:
+    A passage, section or document x is a weighted mean of all sentences in it, and its own anchor;
+    h(s) is the state of the sentence's anchor or, in a passage, of the [SEP] that ends it:
 
         e(x) = unit(Σ_s w(s) e(s) / Σ_s w(s) + A h(x)),    w(s) = sigmoid(a · h(s) + b).
 
@@ -422,26 +465,35 @@ class TreeBertPooling(nn.Module):
         """Pool hidden states `(nodes, hidden_size)`: `(anchors, hidden_size)` of unit length."""
         hidden_states = widened(hidden_states)
         own = hidden_states[anchors.nodes]
-        index = torch.empty_like(tree.parent)
-        index[anchors.nodes] = torch.arange(len(own), device=own.device)
-        owner = tree.parent.clone()
-        owner[anchors.nodes] = anchors.nodes
-        owner = index[owner]
-        sentences = torch.zeros_like(own).index_add(0, owner, hidden_states)
+        is_sentence = anchors.is_sentence[:, None]
+        sentences = torch.zeros_like(own).index_add(0, self._owners(tree, anchors), hidden_states)
+        sentences = sentences + own[anchors.parent] * anchors.is_in_passage[:, None]
         sentences = F.normalize(sentences, dim=-1)  # the mean has the direction of the sum
-        weight = torch.sigmoid(own @ self.sentence.to(own) + self.bias)[:, None]
-        weight = weight * anchors.is_sentence[:, None]
+        weight = torch.sigmoid(own @ self.sentence.to(own) + self.bias)[:, None] * is_sentence
         sums = anchors.sum_below(torch.cat([weight * sentences, weight], dim=-1))
         means = sums[:, :-1] / sums[:, -1:].clamp(min=1e-6)  # a section may be empty
         larger = F.normalize(means + own @ self.anchor.T.to(own), dim=-1)
-        return torch.where(anchors.is_sentence[:, None], sentences, larger)
+        return torch.where(is_sentence, sentences, larger)
+
+    def _owners(self, tree: Tree, anchors: Anchors) -> Tensor:
+        """Return the index of the anchor that each node belongs to, `(nodes,)` int64."""
+        nodes = torch.arange(len(tree), device=tree.parent.device)
+        owner = torch.empty_like(tree.parent)
+        owner[anchors.nodes] = index = nodes[: len(anchors.nodes)]
+        owner = owner[tree.parent.clamp(min=0)]
+        # In level order, a token of a passage belongs to the next sentence that ends.
+        ends = torch.where(anchors.is_sentence, anchors.nodes, -1).cummax(0).values
+        following = torch.searchsorted(ends, nodes)
+        owner = torch.where(anchors.kinds[owner] == _PASSAGE, following, owner)
+        owner[anchors.nodes] = index
+        return owner
 
 
 class TreeBertSalience(nn.Module):
     """How much each sentence belongs in a summary.
 
-    It sees the hidden state of the sentence's anchor, the vectors of the sentence, of what contains
-    it and of the document, their cosines, and the place of the sentence.
+    It sees the hidden state of the sentence's anchor or, in a passage, of its [SEP], the vectors of
+    the sentence, of its section and of the document, their cosines, and the place of the sentence.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -461,9 +513,7 @@ class TreeBertSalience(nn.Module):
             embeddings: `(anchors, hidden_size)`.
             anchors: The anchors.
         """
-        index = torch.arange(len(embeddings), device=embeddings.device)
-        section = torch.where(anchors.parent < 0, index, anchors.parent)
-        root = anchors.root
+        section, root = anchors.section, anchors.root
         scale = embeddings.shape[-1] ** 0.5  # unit vectors have small entries
         of_section, of_document = embeddings[section], embeddings[root]
         features = [
@@ -473,7 +523,7 @@ class TreeBertSalience(nn.Module):
             scale * of_document,
             (embeddings * of_section).sum(-1, keepdim=True),
             (embeddings * of_document).sum(-1, keepdim=True),
-            places(anchors, section, root),
+            places(anchors),
         ]
         normed = self.norm(torch.cat(features, dim=-1).to(self.norm.weight.dtype))
         salience = self.output(self.dropout(self.activation(self.dense(normed))))[:, 0]
@@ -484,37 +534,36 @@ NUM_PLACES = 8
 """Number of features that `places` gives."""
 
 
-def places(anchors: Anchors, section: Tensor, root: Tensor) -> Tensor:
+def places(anchors: Anchors) -> Tensor:
     """Describe the places of anchors: in their section, in the document, and how long that is.
-
-    Args:
-        anchors: The anchors.
-        section: `(anchors,)`, the index of what each belongs to.
-        root: `(anchors,)`, the index of its document.
 
     Returns:
         `(anchors, 8)` float32, each feature of about unit size: for the sentence and then for its
-        section the relative place among the siblings and how close that is to either end; the
-        relative place in the reading order of the document; and the logarithm of its length.
+        section the relative place among the sentences and then the sections of what contains it,
+        and how close that is to either end; the relative place in the reading order of the
+        document; and the logarithm of its length. Passages do not count.
     """
+    section, root = anchors.section, anchors.root
+    every = torch.arange(len(section), device=section.device)
+    group = torch.where(anchors.parent < 0, len(every) + every, section)
+    place = torch.empty_like(every)
+    place[(group * (_PASSAGE + 1) + anchors.kinds).argsort(stable=True)] = every
+    zeros = group.new_zeros(2 * len(every))
+    size = zeros.index_add(0, group, (anchors.kinds != _PASSAGE).long())
+    first = (zeros + len(every)).scatter_reduce(0, group, place, "amin")
 
-    def among_siblings(x: Tensor) -> list[Tensor]:
-        index, number = anchors.sibling_idx[x], anchors.num_siblings[x]
+    def in_group(x: Tensor) -> list[Tensor]:
+        index = place[x] - first[group[x]]
+        number = torch.maximum(size[group[x]], index + 1)  # passages come last
         return [index / (number - 1).clamp(min=1), 1 / (1 + index), 1 / (number - index)]
 
     counts = anchors.sum_below(torch.ones_like(section))
     # In level order siblings are consecutive: the sum over those before an anchor is a difference.
     before = counts.cumsum(0) - counts
-    first = torch.arange(len(section), device=section.device) - anchors.sibling_idx
-    earlier = torch.where(anchors.parent < 0, 0, before - before[first])
+    earlier = torch.where(anchors.parent < 0, 0, before - before[every - anchors.sibling_idx])
     order = anchors.sum_above(1 + earlier)  # depth first: all that came before, and the ancestors
-    size = counts[root]
-    features = [
-        *among_siblings(torch.arange(len(section), device=section.device)),
-        *among_siblings(section),
-        order / size,
-        size.log() / 5,
-    ]
+    length = counts[root]
+    features = [*in_group(every), *in_group(section), order / length, length.log() / 5]
     return torch.stack([feature.float() for feature in features], dim=-1)
 
 
@@ -569,13 +618,13 @@ class TreeBertLayers(nn.Module):
         hidden_states = self.encoder(embeddings, packed.tree)
         vectors = self.pooling(hidden_states, packed.tree, anchors)
         salience = self.salience(hidden_states[anchors.nodes], vectors, anchors)
+        shown = anchors.without_passages
+        nodes = anchors.nodes[shown]
         return NetworkOutput(
             last_hidden_state=packed.unpack(hidden_states),
-            anchor_indices=anchors.nodes
-            if packed.indices is None
-            else packed.indices[anchors.nodes],
-            embeddings=vectors,
-            salience=salience,
+            anchor_indices=nodes if packed.indices is None else packed.indices[nodes],
+            embeddings=vectors[shown],
+            salience=salience[shown],
         )
 
 

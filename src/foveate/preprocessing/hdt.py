@@ -10,7 +10,7 @@ from foveate.documents import Document
 
 from .collate import Features
 from .processor import DocumentProcessor, join_prompt
-from .tree import NODE_TYPES, Anchor, outline
+from .tree import Anchor, outline
 from .tree_builder import TreeBuilder
 
 _ANCHOR_TOKENS = {
@@ -33,6 +33,9 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
         levels: Depth of the tree, 3 for the published form, None for one level per level of
             nesting (see `outline`).
         max_sentence_tokens: Longer sentences are split into several, None for no limit.
+        passage_tokens: Sentences that follow each other in a section share one anchor, as a passage
+            of at most so many tokens (see `join_into_passages`), and attend to each other; None,
+            the published form, gives every sentence an anchor.
         query_as: "section" makes the query the first section. "global" puts its tokens directly
             under [DOC], as siblings of the sections, so that every section exchanges information
             with them in one step and every sentence in two, like the global query of the published
@@ -66,12 +69,13 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
         max_length: int | None = None,
         levels: int | None = 3,
         max_sentence_tokens: int | None = 256,
+        passage_tokens: int | None = None,
         query_as: Literal["section", "global"] = "section",
         doc_token: str | None = None,
         sec_token: str | None = None,
         sent_token: str | None = None,
     ) -> None:
-        self.set_limits(levels, max_sentence_tokens)
+        self.set_limits(levels, max_sentence_tokens, passage_tokens)
         if max_length is not None and max_length < 4:
             raise ValueError(f"max_length must be at least 4 or None, got {max_length}")
         if query_as not in ("section", "global"):
@@ -111,10 +115,11 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
 
         Returns:
             Columns `(nodes,)`, `node_types` among them, see `NODE_TYPES`, and `anchor_ids`, the
-            index in `anchors` of the anchor that each node is or belongs to.
+            index in `anchors` of what each node stands for or belongs to; for the anchor of a
+            passage, the first sentence in it.
         """
         nodes, owners = self.tree(anchors, query=query)
-        owner = torch.tensor(owners)[nodes.anchor_idx]
+        owner = torch.tensor(owners)[nodes.piece_idx]
         sentences = [anchor.sentence_idx for anchor in anchors]
         return {
             "input_ids": nodes.input_ids,
@@ -138,9 +143,8 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
 
     def truncate(self, features: Features) -> Features:
         """Drop the nodes beyond `max_length`, and anchors that are left without a token."""
-        types = features["node_types"][: self.max_length]
-        trailing_anchors = types.flip(0).ne(NODE_TYPES["token"]).int().cumprod(0).sum()
-        end = max(1, len(types) - int(trailing_anchors))
+        is_anchor = features["special_tokens_mask"][: self.max_length]
+        end = max(1, len(is_anchor) - int(is_anchor.flip(0).cumprod(0).sum()))
         return {name: column[:end] for name, column in features.items()}
 
 

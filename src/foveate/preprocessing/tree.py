@@ -13,24 +13,28 @@ from foveate.documents import Document
 
 AnchorKind = Literal["document", "section", "sentence"]
 
-NODE_TYPES = {"token": 0, "sentence": 1, "section": 2, "document": 3}
+NODE_TYPES = {"token": 0, "sentence": 1, "section": 2, "document": 3, "passage": 4}
 """Values of `node_types`; padding is -1."""
 
 
 class Anchor(NamedTuple):
-    """An inner node of a document's tree.
+    """A document, a section or a sentence, as a node of the outline.
 
     Attributes:
-        kind: What the anchor stands for.
-        parent: Index of the parent among the anchors, -1 at the document.
-        text: The words under a sentence's anchor; empty for sections and the document.
-        sentence_idx: Which of `Document.sentences` it is; None for titles and other anchors.
+        kind: What it stands for.
+        parent: Index of its parent in the outline, -1 at the document.
+        text: The words of a sentence; empty for sections and the document.
+        sentence_idx: Which of `Document.sentences` it is; None for titles, sections and documents.
+        starts_paragraph: Whether a paragraph begins with this sentence; true at titles.
+        speaker: Who says the sentence, if the sentence before it is not the same speaker's.
     """
 
     kind: AnchorKind
     parent: int
     text: str = ""
     sentence_idx: int | None = None
+    starts_paragraph: bool = False
+    speaker: str = ""
 
 
 def outline(document: Document, *, levels: int | None = None) -> list[Anchor]:
@@ -54,14 +58,15 @@ def outline(document: Document, *, levels: int | None = None) -> list[Anchor]:
     deepest_section = levels - 2 if levels is not None else None
     anchors = [Anchor("document", -1)]
 
-    def add_sentence(parent: int, text: str, sentence_idx: int | None = None) -> None:
+    def add_title(parent: int, text: str) -> None:
         if text:
-            anchors.append(Anchor("sentence", parent, text, sentence_idx))
+            anchors.append(Anchor("sentence", parent, text, starts_paragraph=True))
 
     title = document.title
     if levels is None:
-        add_sentence(0, title)
+        add_title(0, title)
     num_sentences = 0
+    speaker = None
     open_anchors = [0]  # the document, then the open sections from outermost to innermost
     for path, section in document.walk():
         depth = min(len(path), deepest_section or len(path))
@@ -70,11 +75,16 @@ def outline(document: Document, *, levels: int | None = None) -> list[Anchor]:
         anchors.append(Anchor("section", open_anchors[-1]))
         open_anchors.append(section_anchor)
         if levels is not None and section_anchor == 1:
-            add_sentence(section_anchor, title)
-        add_sentence(section_anchor, section.title)
+            add_title(section_anchor, title)
+        add_title(section_anchor, section.title)
         for paragraph in section.paragraphs:
-            for sentence in paragraph.sentences:
-                add_sentence(section_anchor, sentence.text, num_sentences)
+            turn = paragraph.speaker if paragraph.speaker != speaker else None
+            speaker = paragraph.speaker
+            for i, sentence in enumerate(paragraph.sentences):
+                says = turn if turn and i == 0 else ""
+                anchors.append(
+                    Anchor("sentence", section_anchor, sentence.text, num_sentences, i == 0, says)
+                )
                 num_sentences += 1
     return anchors
 
@@ -87,61 +97,118 @@ class TreeNodes:
         input_ids: `(nodes,)` int64.
         parent_ids: `(nodes,)` int64, index of each node's parent, -1 at a root.
         node_types: `(nodes,)` int64, see `NODE_TYPES`.
-        anchor_idx: `(nodes,)` int64, the anchor that a node is or belongs to.
+        piece_idx: `(nodes,)` int64, the section, document or piece of a sentence that a node stands
+            for or belongs to; of a passage's anchor, the first in it.
         positions: `(nodes,)` int64, 0 at an anchor, and its tokens counted from 1.
     """
 
     input_ids: Tensor
     parent_ids: Tensor
     node_types: Tensor
-    anchor_idx: Tensor
+    piece_idx: Tensor
     positions: Tensor
 
     @classmethod
-    def from_anchors(
+    def from_pieces(
         cls,
         kinds: Sequence[AnchorKind],
         parents: Sequence[int],
         tokens: Sequence[Sequence[int]],
+        passages: Sequence[int],
         anchor_ids: Mapping[AnchorKind, int],
+        *,
+        passage_type: int,
+        closing_type: int = NODE_TYPES["token"],
     ) -> Self:
-        """Build the nodes of anchors.
+        """Build the nodes of the pieces of an outline.
 
         Args:
-            kinds: The kind of each anchor.
-            parents: Index of each anchor's parent among the anchors, -1 at a root.
-            tokens: Token ids under each anchor.
+            kinds: The kind of each piece.
+            parents: Index of each piece's parent among the pieces, -1 at a root.
+            tokens: Token ids of each piece of a sentence.
+            passages: The first piece of each one's passage; itself for sections and documents.
             anchor_ids: Token id of each kind of anchor.
+            passage_type: The type of the anchors above tokens.
+            closing_type: The type of the last token of each piece of a sentence.
         """
         num_tokens = [len(ids) for ids in tokens]
-        parent_ids, anchor_idx, positions = place_nodes(parents, num_tokens)
+        parent_ids, piece_idx, positions = place_nodes(parents, num_tokens, passages)
         is_token = positions > 0
-        input_ids = torch.tensor([anchor_ids[kind] for kind in kinds], dtype=torch.long)[anchor_idx]
-        types = torch.tensor([NODE_TYPES[kind] for kind in kinds], dtype=torch.long)[anchor_idx]
+        types = {**NODE_TYPES, "sentence": passage_type}
+        input_ids = torch.tensor([anchor_ids[kind] for kind in kinds], dtype=torch.long)[piece_idx]
+        node_types = torch.tensor([types[kind] for kind in kinds], dtype=torch.long)[piece_idx]
         # From lists, NumPy makes an array in a fifth of the time that PyTorch takes for a tensor.
         token_ids = np.fromiter(chain.from_iterable(tokens), np.int64, sum(num_tokens))
         input_ids[is_token] = torch.from_numpy(token_ids)
-        types[is_token] = NODE_TYPES["token"]
-        return cls(input_ids, parent_ids, types, anchor_idx, positions)
+        node_types[is_token] = NODE_TYPES["token"]
+        is_last = is_token & (piece_idx != torch.cat([piece_idx[1:], piece_idx.new_full((1,), -1)]))
+        node_types[is_last] = closing_type
+        return cls(input_ids, parent_ids, node_types, piece_idx, positions)
 
 
 def place_nodes(
-    anchor_parents: Sequence[int], num_tokens: Sequence[int]
+    parents: Sequence[int], num_tokens: Sequence[int], passages: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute `parent_ids`, `anchor_idx` and `positions` of `TreeNodes`.
+    """Compute `parent_ids`, `piece_idx` and `positions` of `TreeNodes`.
 
     Args:
-        anchor_parents: Index of each anchor's parent, -1 at a root.
-        num_tokens: Number of tokens under each anchor.
+        parents: Index of each piece's parent, -1 at a root.
+        num_tokens: Number of tokens of each piece.
+        passages: The first piece of each one's passage; itself where it has an anchor of its own.
     """
-    sizes = torch.tensor(num_tokens, dtype=torch.long) + 1
+    first = torch.tensor(passages, dtype=torch.long)
+    sizes = torch.tensor(num_tokens, dtype=torch.long) + (first == torch.arange(len(first)))
     starts = sizes.cumsum(0) - sizes
-    anchor_idx = torch.arange(len(sizes)).repeat_interleave(sizes)
-    positions = torch.arange(len(anchor_idx)) - starts[anchor_idx]
-    parents = torch.tensor(anchor_parents, dtype=torch.long)
-    parents = torch.where(parents >= 0, starts[parents], -1)
-    parent_ids = torch.where(positions == 0, parents[anchor_idx], starts[anchor_idx])
-    return parent_ids, anchor_idx, positions
+    piece_idx = torch.arange(len(sizes)).repeat_interleave(sizes)
+    anchors = starts[first][piece_idx]
+    positions = torch.arange(len(piece_idx)) - anchors
+    above = torch.tensor(parents, dtype=torch.long)
+    above = torch.where(above >= 0, starts[above], -1)
+    return torch.where(positions == 0, above[piece_idx], anchors), piece_idx, positions
+
+
+def join_into_passages(
+    owners: Sequence[int],
+    num_tokens: Sequence[int],
+    anchors: Sequence[Anchor],
+    passage_tokens: int | None,
+) -> list[int]:
+    """Join consecutive pieces of sentences of a section into passages.
+
+    A passage holds as many whole pieces as fit, but ends with a paragraph that ends in its last
+    quarter.
+
+    Args:
+        owners: The anchor that each piece is from.
+        num_tokens: Number of tokens of each piece.
+        anchors: The outline.
+        passage_tokens: Most tokens of a passage; None for passages of one piece.
+
+    Returns:
+        The first piece of each one's passage; itself for sections and documents.
+
+    Example:
+        >>> sentences = [Anchor("sentence", 0, "x", i, starts_paragraph=i == 3) for i in range(5)]
+        >>> join_into_passages([0, 1, 2, 3, 4, 5], [0, 3, 3, 3, 3, 3],
+        ...                    [Anchor("document", -1), *sentences], 12)
+        [0, 1, 1, 1, 4, 4]
+    """
+    if passage_tokens is None:
+        return list(range(len(owners)))
+    passages: list[int] = []
+    first = total = 0
+    section = -1  # of the passage that is still open; -1 if none is
+    for piece, (owner, size) in enumerate(zip(owners, num_tokens, strict=True)):
+        anchor = anchors[owner]
+        is_full = total + size > passage_tokens or (
+            anchor.starts_paragraph and 4 * total >= 3 * passage_tokens
+        )
+        if anchor.kind != "sentence" or anchor.parent != section or is_full:
+            first, total = piece, 0
+        section = anchor.parent if anchor.kind == "sentence" else -1
+        total += size
+        passages.append(first)
+    return passages
 
 
 def split_long(

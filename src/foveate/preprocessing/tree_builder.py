@@ -7,9 +7,19 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from .tree import Anchor, AnchorKind, TreeNodes, closing_ids, parents_of_pieces, split_long
+from .tree import (
+    NODE_TYPES,
+    Anchor,
+    AnchorKind,
+    TreeNodes,
+    closing_ids,
+    join_into_passages,
+    parents_of_pieces,
+    split_long,
+)
 
-_SAVED_OPTIONS = {"processor_class", "levels", "max_length", "max_sentence_tokens", "query_as"}
+_LIMITS = ("levels", "max_sentence_tokens", "passage_tokens")
+_SAVED_OPTIONS = {"processor_class", "max_length", "query_as", *_LIMITS}
 
 
 class TreeBuilder:
@@ -18,27 +28,38 @@ class TreeBuilder:
     Subclasses define `token_ids`.
     """
 
-    def set_limits(self, levels: int | None, max_sentence_tokens: int | None) -> None:
-        """Set the depth of trees and the length of the longest sentence.
+    def set_limits(
+        self, levels: int | None, max_sentence_tokens: int | None, passage_tokens: int | None
+    ) -> None:
+        """Set the depth of trees and the length of the longest sentence and passage.
 
         Raises:
             ValueError: A limit is too low.
         """
-        for name, value, least in (
-            ("levels", levels, 3),
-            ("max_sentence_tokens", max_sentence_tokens, 1),
-        ):
+        limits = levels, max_sentence_tokens, passage_tokens
+        for name, value, least in zip(_LIMITS, limits, (3, 1, 1), strict=True):
             if value is not None and (type(value) is not int or value < least):
                 raise ValueError(f"{name} must be at least {least} or None, got {value!r}")
-        self.levels = levels
-        self.max_sentence_tokens = max_sentence_tokens
+        self.levels, self.max_sentence_tokens, self.passage_tokens = limits
 
     def set_special_tokens(
         self, anchor_ids: Mapping[AnchorKind, int], closing_ids: Sequence[int] = ()
     ) -> None:
-        """Set the token of each kind of anchor, and those that close a sentence."""
+        """Set the token of each kind of anchor, and those that close a sentence.
+
+        Raises:
+            ValueError: A passage is too short for the longest sentence.
+        """
         self._anchor_ids = dict(anchor_ids)
         self.closing_ids = list(closing_ids)
+        longest = self.max_sentence_tokens
+        if self.passage_tokens is not None and (
+            longest is None or self.passage_tokens < longest + len(closing_ids)
+        ):
+            raise ValueError(
+                f"passages of {self.passage_tokens} tokens are shorter than a sentence may be: "
+                "raise passage_tokens or lower max_sentence_tokens"
+            )
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts of any length, without special tokens."""
@@ -64,27 +85,41 @@ class TreeBuilder:
             )
             for anchor in outline
         ]
-        owners, pieces = self.pieces([anchor.text for anchor in anchors])
+        owners, pieces = self.pieces([_words(anchor) for anchor in anchors])
         # Only sentences have tokens: other anchors do not even have a closing one.
         pieces = [
             ids if anchors[owner].kind == "sentence" else []
             for owner, ids in zip(owners, pieces, strict=True)
         ]
+        sizes = [len(ids) for ids in pieces]
+        passages = join_into_passages(owners, sizes, anchors, self.passage_tokens)
         if query:
-            [pieces[0]] = self.token_ids([query])
-        nodes = TreeNodes.from_anchors(
-            [anchors[owner].kind for owner in owners],
-            parents_of_pieces(owners, parents),
-            pieces,
-            self._anchor_ids,
-        )
-        return nodes, owners
+            [ids] = self.token_ids([query])
+            pieces[0] = ids + self.closing_ids
+        kinds = [anchors[owner].kind for owner in owners]
+        return self._nodes(kinds, parents_of_pieces(owners, parents), pieces, passages), owners
 
     def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
-        """Give every piece a sentence anchor of its own, in a forest of two levels."""
+        """Make every piece a passage of its own, in a forest of two levels."""
         number = len(pieces)
-        return TreeNodes.from_anchors(
-            ["sentence"] * number, [-1] * number, pieces, self._anchor_ids
+        return self._nodes(["sentence"] * number, [-1] * number, pieces, range(number))
+
+    def _nodes(
+        self,
+        kinds: Sequence[AnchorKind],
+        parents: Sequence[int],
+        pieces: Sequence[list[int]],
+        passages: Sequence[int],
+    ) -> TreeNodes:
+        has_passages = self.passage_tokens is not None
+        return TreeNodes.from_pieces(
+            kinds,
+            parents,
+            pieces,
+            passages,
+            self._anchor_ids,
+            passage_type=NODE_TYPES["passage" if has_passages else "sentence"],
+            closing_type=NODE_TYPES["sentence" if has_passages and self.closing_ids else "token"],
         )
 
     def pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
@@ -100,6 +135,11 @@ class TreeBuilder:
         return owners, [piece + self.closing_ids for piece in pieces]
 
 
+def _words(anchor: Anchor) -> str:
+    """Return the text of a sentence with the name of whoever begins to speak."""
+    return f"{anchor.speaker}: {anchor.text}" if anchor.speaker else anchor.text
+
+
 class TreeTokenizer(TreeBuilder):
     """The inference part of a `TreeBertProcessor`, without transformers.
 
@@ -108,6 +148,7 @@ class TreeTokenizer(TreeBuilder):
         cls_token: That token, which is every anchor's.
         levels: See `TreeBertProcessor`.
         max_sentence_tokens: See `TreeBertProcessor`.
+        passage_tokens: See `TreeBertProcessor`.
 
     Raises:
         ValueError: The tokenizer does not know `cls_token` or does not put exactly one token before
@@ -120,11 +161,12 @@ class TreeTokenizer(TreeBuilder):
         cls_token: str,
         levels: int | None,
         max_sentence_tokens: int | None,
+        passage_tokens: int | None,
     ) -> None:
         self.tokenizer = tokenizer
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        self.set_limits(levels, max_sentence_tokens)
+        self.set_limits(levels, max_sentence_tokens, passage_tokens)
         cls_id = tokenizer.token_to_id(cls_token)
         if cls_id is None:
             raise ValueError(f"the tokenizer has no token {cls_token!r}")
@@ -155,8 +197,7 @@ def load_tree_tokenizer(folder: Path) -> TreeTokenizer | None:
         if set(options) != _SAVED_OPTIONS or options["processor_class"] != "TreeBertProcessor":
             return None
         tokenizer = Tokenizer.from_buffer((folder / "tokenizer.json").read_bytes())
-        return TreeTokenizer(
-            tokenizer, names["cls_token"], options["levels"], options["max_sentence_tokens"]
-        )
+        limits = [options[name] for name in _LIMITS]
+        return TreeTokenizer(tokenizer, names["cls_token"], *limits)
     except (OSError, ValueError, KeyError, TypeError):
         return None

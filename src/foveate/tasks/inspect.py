@@ -145,7 +145,9 @@ def inspect(
         num_tokens=sum(sizes),
         longest=document.spans()[longest],
         longest_tokens=sentence_tokens[longest],
-        parent_ids=place_nodes([anchor.parent for anchor in anchors], sizes)[0],
+        parent_ids=place_nodes([anchor.parent for anchor in anchors], sizes, range(len(anchors)))[
+            0
+        ],
     )
 
 

@@ -3,7 +3,8 @@
 Gao, Zhang, Han and Callan, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
 Setup", 2021. The batch is encoded chunk by chunk without a graph, the loss of all vectors gives the
 gradient of each, and each chunk is encoded once more to carry its part of it to the weights. The
-gradient is that of the whole batch at once, for the memory of one chunk and one more forward pass.
+gradient is that of the whole batch at once, for the memory of one chunk and one more forward pass
+of all chunks but the last, whose graph is kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,12 +33,14 @@ def cached_loss(
     Returns:
         The loss. Call `backward` on it, perhaps scaled, as on any other.
     """
+    *cached, last = chunks
     states: list[_RandomState] = []
     outputs: list[Vectors] = []
     with torch.no_grad():
-        for chunk in chunks:
+        for chunk in cached:
             states.append(_RandomState())
             outputs.append(encode(chunk))
+    outputs.append(encode(last))
     if not torch.is_grad_enabled():
         return loss_of(outputs)
     leaves = [tuple(x.detach().requires_grad_() for x in vectors) for vectors in outputs]
@@ -47,8 +50,10 @@ def cached_loss(
     )
 
     def backward(scale: Tensor) -> None:
+        of_last = len(gradients) - len(outputs[-1])
+        torch.autograd.backward(outputs[-1], [x * scale for x in gradients[of_last:]])
         remaining = iter(gradients)
-        for chunk, state in zip(chunks, states, strict=True):
+        for chunk, state in zip(cached, states, strict=True):
             with torch.enable_grad(), state.restored():
                 vectors = encode(chunk)
             torch.autograd.backward(vectors, [next(remaining) * scale for _ in vectors])

@@ -186,7 +186,11 @@ class Retrieval(Objective):
             for example in features
             if len(example["query_input_ids"])
         ]
-        is_anchor = [example["node_types"] > NODE_TYPES["token"] for example in features]
+        is_anchor = [
+            (example["node_types"] > NODE_TYPES["token"])
+            & (example["node_types"] != NODE_TYPES["passage"])
+            for example in features
+        ]
         num_anchors = torch.tensor([int(column.sum()) for column in is_anchor])
         num_queries = torch.tensor(
             [int((example["query_parent_ids"] < 0).sum()) for example in features]
