@@ -18,14 +18,15 @@ from foveate.index import LibraryError, LockedError, build, lock, reading, store
 from foveate.index.postings import merge_postings
 from foveate.index.schema import schemas
 from foveate.index.store import ModelRecord, Store
+from tests.profiles import NIGHTLY
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_library_survives_being_killed(tmp_path):
     script = ROOT / "benchmarks" / "library_kills.py"
-    # By this seed there are few rounds: two of them are killed and two finish.
-    command = [sys.executable, script, "--kills", "2", "--seed", "1", "--folder", tmp_path]
+    kills = "20" if NIGHTLY else "1"  # by this seed, another update finishes
+    command = [sys.executable, script, "--kills", kills, "--seed", "2", "--folder", tmp_path]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
 
