@@ -553,7 +553,7 @@ def tree_steps_agree(model, captured, batch, tolerance):
 @pytest.mark.parametrize("kind", TREE_ENCODERS if ON_GPU or NIGHTLY else ["tree_bert"])
 def test_one_training_graph_serves_trees_of_similar_size(kind, monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    monkeypatch.setattr(math, "_SMALLEST_BUCKET", 64)
+    monkeypatch.setattr(math, "SMALLEST_BUCKET", 64)
     graphs = replace_training_graphs(monkeypatch)
     model = tree_encoder(kind)
     captured = capture(deepcopy(model))
@@ -565,7 +565,7 @@ def test_one_training_graph_serves_trees_of_similar_size(kind, monkeypatch):
 
 def test_large_trees_are_not_captured(monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    monkeypatch.setattr(math, "_SMALLEST_BUCKET", 64)
+    monkeypatch.setattr(math, "SMALLEST_BUCKET", 64)
     graphs, training_graphs = replace_graphs(monkeypatch), replace_training_graphs(monkeypatch)
     model = capture(tree_encoder("hdt"))
     batch = padded_batch("hdt", some_document(1, 0))

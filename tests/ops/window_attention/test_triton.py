@@ -275,7 +275,7 @@ def longt5(kind):
 )
 def test_one_graph_serves_all_lengths_and_waits_for_nothing(name, trains, monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    monkeypatch.setattr(math, "_SMALLEST_BUCKET", 48)
+    monkeypatch.setattr(math, "SMALLEST_BUCKET", 48)
     graphs = (replace_training_graphs if trains else replace_graphs)(monkeypatch)
     torch.manual_seed(0)
     model = longformer() if name == "Longformer" else longt5(name)
