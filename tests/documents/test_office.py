@@ -46,7 +46,7 @@ def table(*rows, first=""):
 
 
 def tc(text, properties=""):
-    return f"<w:tc><w:tcPr>{properties}</w:tcPr>{paragraph('Hi.') * 20}</w:tc>"
+    return f"<w:tc><w:tcPr>{properties}</w:tcPr>{paragraph(text)}</w:tc>"
 
 
 def test_a_document_by_python_docx(outline, in_source):
@@ -313,7 +313,7 @@ def test_a_table_whose_cells_have_headings_lays_out_the_page(outline):
 
 def test_notes_follow_the_paragraph_that_refers_to_them():
     notes = "".join(
-        f'<w:footnote w:id="{number}">{paragraph("Hi.") * 20}</w:footnote>'
+        f'<w:footnote w:id="{number}">{paragraph(text)}</w:footnote>'
         for number, text in enumerate(["separator", "See Smith.", "See Miller. Twice."])
     )
     reference = '<w:r><w:footnoteReference w:id="{}"/></w:r>'
