@@ -62,7 +62,7 @@ def update(library: Path, folder: Path, encoder: Encoder, killed_at: int | None 
     if killed_at is not None:
         kill_at(killed_at)
     reading.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
-    store._MAX_FRAGMENTS = 3
+    store.MAX_FRAGMENTS = 3
     index = Index.create(library, exist_ok=True, model=encoder)
     index.add(folder, prune=True)
     if random.random() < 0.5:

@@ -19,7 +19,7 @@ from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.preprocessing import load_tokenizer
 from foveate.progress import progress
 
-_PAPERS_AT_ONCE = 64
+PAPERS_AT_ONCE = 64
 
 _TEXTS_PER_BATCH = 16
 
@@ -175,7 +175,7 @@ def encode_papers(
     vectors: dict[str, Tensor] = {}
     remaining = iter(papers)
     with progress("Encoding", total) as advance:
-        while batch := dict(islice(remaining, _PAPERS_AT_ONCE)):
+        while batch := dict(islice(remaining, PAPERS_AT_ONCE)):
             texts = {name: batch.pop(name).text for name in batch.keys() & set(queries)}
             vectors |= zip(texts, encoder.encode_queries(list(texts.values())), strict=True)
             vectors |= zip(batch, encoder.encode_papers(list(batch.values())), strict=True)

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import random
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,12 +19,21 @@ os.environ["OMP_NUM_THREADS"] = "1"
 WORDS = ["the", "whale", "swims", "under", "ice", "and", "a", "ship", "follows", "home", "again"]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage among what is imported, which takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Keep what has been imported out of collections of garbage, of which a trainer makes many."""
     import torch
 
     torch.set_num_threads(1)
-    gc.collect()
     gc.freeze()
 
 

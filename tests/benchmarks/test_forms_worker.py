@@ -8,6 +8,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 import forms
 from forms import EAGER, FORWARD, Encoder, Measurement, Worker
+from tests.profiles import NIGHTLY
 
 
 class Toy(nn.Module):
@@ -32,6 +33,7 @@ def takes_nothing(batch, length):
     return Toy(), {"unknown": torch.ones(1)}
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="three processes import torch")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_what_goes_wrong_costs_one_measurement(monkeypatch):
     worker = Worker("cpu")

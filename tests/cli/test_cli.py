@@ -15,6 +15,7 @@ from rich.console import Console
 from foveate import Embeddings
 from tests.cli.conftest import FISH
 from tests.paths import ROOT
+from tests.profiles import NIGHTLY
 
 EXAMPLE = str(ROOT / "examples" / "pep-0703.rst")
 
@@ -50,6 +51,7 @@ def test_summaries_of_several_documents(foveate, fish, tmp_path):
     assert (first["language"], second["title"]) == ("en", "")
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="a long document takes long; README summarizes it, too")
 def test_summarize_a_real_paper_by_a_query(foveate):
     code, output, _ = foveate("summarize", EXAMPLE, "-s", 2, "-q", "garbage collection", "--json")
     sections = [" › ".join(sentence["path"]) for sentence in json.loads(output)[0]["sentences"]]

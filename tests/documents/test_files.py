@@ -186,7 +186,7 @@ def test_bombs_are_refused(tmp_path, monkeypatch):
     path.write_bytes(zipped({"a.txt": "word " * 2**20}))
     with pytest.raises(DocumentError, match="rejected as a ZIP bomb"):
         read(path, tmp_path)
-    monkeypatch.setattr("foveate.documents.members._MAX_BYTES", 2**10)
+    monkeypatch.setattr("foveate.documents.members.MAX_BYTES", 2**10)
     path.write_bytes(zipped({f"{i}.txt": f"Cod {i} swim. " * 30 for i in range(9)}))
     with pytest.raises(DocumentError, match="unpacks to more than"):
         read(path, tmp_path)
@@ -201,7 +201,7 @@ def test_compressed_members_count_as_what_they_unpack_to(tmp_path, monkeypatch, 
     compressed = compress(b"Cod swim. " * 500)
     inner = zipped({f"{i}.txt.{suffix}": compressed for i in range(9)})
     path.write_bytes(zipped({"inner.zip": inner, "a.txt": "Eels too."}))
-    monkeypatch.setattr("foveate.documents.members._MAX_BYTES", 16_000)
+    monkeypatch.setattr("foveate.documents.members.MAX_BYTES", 16_000)
     errors = []
     found = read(path, tmp_path, on_error=lambda *error: errors.append(error))
     assert set(found) == {f"x.zip/inner.zip/{i}.txt.{suffix}" for i in range(2)}
@@ -225,7 +225,7 @@ def test_members_that_are_zip_archives_count_as_what_they_unpack_to(
     path = tmp_path / "x.zip"
     files = {f"{i}.{suffix}": packed for i in range(9)}
     path.write_bytes(zipped({"inner.zip": zipped(files)}))
-    monkeypatch.setattr("foveate.documents.members._MAX_BYTES", 50_000)
+    monkeypatch.setattr("foveate.documents.members.MAX_BYTES", 50_000)
     errors = []
     found = read(path, tmp_path, on_error=lambda *error: errors.append(error))
     assert 0 < len(found) < 5

@@ -4,10 +4,10 @@ import importlib
 import os
 import socket
 import warnings
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import PurePath
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +15,8 @@ import torch
 import foveate
 from foveate import Document, Encoder, Index
 from foveate.index import build, reading
-from foveate.index.build import Part, encode_unit
+from foveate.index.build import Part
+from foveate.index.messages import received
 from foveate.index.reading import File
 from foveate.index.records import FileRecord
 from foveate.index.store import Store
@@ -24,6 +25,7 @@ from foveate.models.tree_bert import TreeBertModel
 pytest.importorskip("ray.data", reason="Ray is not installed")
 
 import ray
+import ray.data
 from ray.cluster_utils import Cluster
 
 from foveate.index import ray as on_ray
@@ -51,6 +53,36 @@ def cluster():
         yield cluster
         ray.shutdown()
         cluster.shutdown()
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """Pretend that there is such a cluster, whose data this process works on."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    node = {"Alive": True, "Resources": {"CPU": 1}}
+    monkeypatch.setattr(ray, "nodes", lambda: [node, node])
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 2})
+    monkeypatch.setattr(ray.data, "from_items", Pretended)
+
+
+class Pretended:
+    """A dataset that this process makes, of which a subclass may lose some."""
+
+    def __init__(self, items, override_num_blocks):
+        self.items = items
+        self.context = SimpleNamespace(execution_options=SimpleNamespace())
+
+    def map_batches(self, worker, *, fn_constructor_args, **options):
+        self.worker = worker(*fn_constructor_args)
+        return self
+
+    def iter_rows(self):
+        for item in self.items:
+            for batch in self.lose(list(self.worker({k: [v] for k, v in item.items()})), **item):
+                yield {name: column[0] for name, column in batch.items()}
+
+    def lose(self, batches, number, unit):
+        return batches
 
 
 @pytest.fixture
@@ -119,24 +151,19 @@ def test_a_library_is_the_same_when_a_worker_dies(index, many, cluster, tmp_path
     assert other.add(what, cluster=RayCluster("nowhere")).unchanged == 12  # without any worker
 
 
+@pytest.mark.usefixtures("pretended")
 def test_a_file_that_no_worker_survives_is_named(index, many, monkeypatch):
     """Ray leaves out what is left of a unit whose worker has died too often."""
     has_died = []
 
-    def results(self, job, units, num_workers):
-        for number, unit in enumerate(units):
-            names = [PurePath(file.name).name for file in unit]
-            if "crab2.md" in names and not has_died:
-                has_died.append(number)
-                continue
-            for part in encode_unit(job, unit):
-                yield number, part
-                if "herring.jsonl" in names:
-                    break
+    def lose(self, batches, number, unit):
+        names = [PurePath(file.name).name for file in unit]
+        if "crab2.md" in names and not has_died:
+            has_died.append(number)
+            return []
+        return batches[:1] if "herring.jsonl" in names else batches
 
-    monkeypatch.setattr(RayCluster, "_results", results)
-    monkeypatch.setattr(RayCluster, "_count_workers", lambda self: 2)
-    monkeypatch.setattr(on_ray, "_connected", lambda address: nullcontext())
+    monkeypatch.setattr(Pretended, "lose", lose)
     failures = {}
     changes = index.add(many, on_error=failures.__setitem__, cluster=RayCluster())
     assert has_died
@@ -150,6 +177,7 @@ def test_a_file_that_no_worker_survives_is_named(index, many, monkeypatch):
     assert index.verify() == []
 
 
+@pytest.mark.usefixtures("pretended")
 @pytest.mark.parametrize("in_the_middle", [False, True])
 def test_what_was_lost_is_encoded_again_in_its_place(
     index, many, tmp_path, monkeypatch, in_the_middle
@@ -159,18 +187,19 @@ def test_what_was_lost_is_encoded_again_in_its_place(
     index.add(many)
     calls, done = [], set()
 
-    def results(self, job, units, num_workers):
-        calls.append([[file.name for file in unit] for unit in units])
-        for number, unit in enumerate(units):
-            parts = list(encode_unit(job, unit))
-            if len(calls) == 1 and number == 1:
-                parts = parts[:1] if in_the_middle else []
-                done.update(file.name for part in parts for file in part.done)
-            yield from ((number, part) for part in parts)
+    def from_items(items, **options):
+        calls.append([[file.name for file in item["unit"]] for item in items])
+        return Pretended(items, **options)
 
-    monkeypatch.setattr(RayCluster, "_results", results)
-    monkeypatch.setattr(RayCluster, "_count_workers", lambda self: 2)
-    monkeypatch.setattr(on_ray, "_connected", lambda address: nullcontext())
+    def lose(self, batches, number, unit):
+        if len(calls) == 1 and number == 1:
+            batches = batches[:1] if in_the_middle else []
+            parts = [received(batch["result"][0]) for batch in batches]
+            done.update(file.name for part in parts for file in part.done)
+        return batches
+
+    monkeypatch.setattr(ray.data, "from_items", from_items)
+    monkeypatch.setattr(Pretended, "lose", lose)
     other = Index.create(tmp_path / "other", model=index.encoder)
     changes = other.add(many, cluster=RayCluster())
     first, second = calls
@@ -183,6 +212,7 @@ def test_what_was_lost_is_encoded_again_in_its_place(
         assert content(other) == content(index)
 
 
+@pytest.mark.usefixtures("pretended")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -194,7 +224,7 @@ def test_what_was_lost_is_encoded_again_in_its_place(
         ({"gpus_per_worker": -1}, "a worker cannot have -1 GPUs"),
     ],
 )
-def test_workers_that_do_not_fit_are_refused(index, folder, cluster, options, message):
+def test_workers_that_do_not_fit_are_refused(index, folder, options, message):
     with pytest.raises(ValueError, match=message):
         index.add(folder, cluster=RayCluster(**options))
 

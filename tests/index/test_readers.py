@@ -10,15 +10,16 @@ import pytest
 
 import foveate.index
 from foveate import Document, Index
-from foveate.index import readers, reading
+from foveate.index import reading
 from foveate.index.readers import ReaderPool
+from foveate.processes import ReaderProcesses
 from tests.index.conftest import PARTS
 
 
 @pytest.fixture
 def few(folder, monkeypatch):
     """A folder of several units, one of whose files cannot be read."""
-    monkeypatch.setattr(reading, "_FILES_PER_UNIT", 2)
+    monkeypatch.setattr(reading, "FILES_PER_UNIT", 2)
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7 no more")
     (folder / "long.txt").write_text("\n\n".join(f"Herring number {i} swims." for i in range(40)))
     return folder
@@ -84,16 +85,14 @@ def test_a_file_that_ends_its_process_is_named(index, few, monkeypatch):
     assert index.verify() == []
 
 
-def test_few_files_and_a_model_on_a_cpu_need_no_readers(index, few, monkeypatch):
-    monkeypatch.setattr(readers, "_ReaderProcess", None)
-    index.add(few, on_error=lambda name, error: None)
-    monkeypatch.setattr(readers, "_default_number", lambda job: 2)
-    (few / "new.txt").write_text("Crabs walk.")
-    index.add(few, on_error=lambda name, error: None)  # a single unit
+def test_a_model_on_a_cpu_needs_no_readers(index, few, monkeypatch):
+    monkeypatch.setattr(ReaderProcesses, "start", None)
     for name in "abcdefgh":
         (few / f"{name}.txt").write_text(f"Crab {name} walks.")
+    index.add(few, on_error=lambda name, error: None)
+    (few / "i.txt").write_text("Crab i walks.")
     with pytest.raises(TypeError):
-        index.add(few, on_error=lambda name, error: None)
+        index.add(few, on_error=lambda name, error: None, cluster=ReaderPool(2))
 
 
 def test_a_process_that_reads_does_not_load_torch():

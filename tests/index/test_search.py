@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from foveate import Document, Encoder, Index, ask, read_documents, search, summarize
 from foveate.index import search as library_search
-from foveate.index import words
+from foveate.index import snapshot, words
 from foveate.index.codes import Codes, in_threads
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
 from foveate.index.snapshot import Snapshot
@@ -471,7 +471,7 @@ def test_threads_share_the_model_and_what_was_read(index, folder, small_encoder,
 
     monkeypatch.setattr(Encoder, "from_pretrained", slowly(load, calls))
     monkeypatch.setattr(Snapshot, "__init__", slowly(Snapshot.__init__, calls))
-    monkeypatch.setattr(Snapshot, "_load_vectors", slowly(Snapshot._load_vectors, calls))
+    monkeypatch.setattr(snapshot, "read_batches", slowly(snapshot.read_batches, calls))
     shared = Index.open(index.path)
     start = threading.Barrier(4)
 
@@ -481,7 +481,7 @@ def test_threads_share_the_model_and_what_was_read(index, folder, small_encoder,
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(find, range(4))) == [expected] * 4
-    assert sorted(calls) == ["__init__", "_load_vectors", "_load_vectors", "load"]
+    assert sorted(calls) == ["__init__", "load", "read_batches", "read_batches"]
 
 
 class Raced(Index):
@@ -504,7 +504,7 @@ def test_a_state_that_another_thread_drops_is_used_to_the_end(index, folder):
 
 
 def test_words_may_be_dropped_by_another_thread(monkeypatch):
-    monkeypatch.setattr(words, "_CACHED_BYTES", 150)
+    monkeypatch.setattr(words, "CACHED_BYTES", 150)
     lengths = {SENTENCE: np.ones(9, np.int64), SECTION: np.full(3, 3), DOCUMENT: np.full(1, 9)}
     owners = {SECTION: np.arange(9) // 3, DOCUMENT: np.zeros(9, np.int64)}
 
@@ -555,7 +555,7 @@ def test_the_words_of_few_terms_are_kept_in_memory(seed):
     assert len(loads) == 1
     np.testing.assert_allclose(first[SENTENCE], again[SENTENCE], atol=1e-6)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(words, "_CACHED_BYTES", 0)
+        patch.setattr(words, "CACHED_BYTES", 0)
         library_words.match(["2"])
         library_words.match(["0"])
     assert loads[1:] == [["2"], ["0"]]

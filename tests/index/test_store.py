@@ -18,14 +18,15 @@ from foveate.index import LibraryError, LockedError, build, lock, reading, store
 from foveate.index.postings import merge_postings
 from foveate.index.schema import schemas
 from foveate.index.store import ModelRecord, Store
+from tests.profiles import NIGHTLY
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_library_survives_being_killed(tmp_path):
     script = ROOT / "benchmarks" / "library_kills.py"
-    # By this seed there are few rounds: two of them are killed and two finish.
-    command = [sys.executable, script, "--kills", "2", "--seed", "1", "--folder", tmp_path]
+    kills = "20" if NIGHTLY else "1"  # by this seed, another update finishes
+    command = [sys.executable, script, "--kills", kills, "--seed", "2", "--folder", tmp_path]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
 
@@ -33,7 +34,7 @@ def test_the_library_survives_being_killed(tmp_path):
 def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, monkeypatch):
     monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
-    monkeypatch.setattr(store, "_MAX_FRAGMENTS", 3)
+    monkeypatch.setattr(store, "MAX_FRAGMENTS", 3)
     index.add(folder)
     sizes, errors = set(), []
 
@@ -280,7 +281,7 @@ def test_merged_postings_are_those_of_live_documents():
 
 def test_a_table_with_an_index_may_grow(tmp_path, monkeypatch):
     """Lance merges what is new and, not at the same time, that with what is indexed."""
-    monkeypatch.setattr(store, "_ROWS_WITHOUT_INDEX", 2000)
+    monkeypatch.setattr(store, "ROWS_WITHOUT_INDEX", 2000)
     schema, size = schemas(1)["sentences"], 1000
     known = {
         "key": pa.array(range(size)),
@@ -301,9 +302,9 @@ def test_a_table_with_an_index_may_grow(tmp_path, monkeypatch):
 def test_tables_get_indexes_and_few_files(index, monkeypatch):
     monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
-    monkeypatch.setattr(store, "_MAX_FRAGMENTS", 4)
-    monkeypatch.setattr(store, "_MAX_BATCHES", 3)
-    monkeypatch.setattr(store, "_ROWS_WITHOUT_INDEX", 10)
+    monkeypatch.setattr(store, "MAX_FRAGMENTS", 4)
+    monkeypatch.setattr(store, "MAX_BATCHES", 3)
+    monkeypatch.setattr(store, "ROWS_WITHOUT_INDEX", 10)
     names = ("cod", "eel", "ray", "crab", "whale", "herring", "gull")
     documents = [Document.from_text(f"The {name} eats. It sleeps.", source=name) for name in names]
     index.add(documents)

@@ -1,6 +1,5 @@
 """The default model is found and checked; a folder that lacks something says what."""
 
-import hashlib
 import sys
 
 import pytest
@@ -8,26 +7,24 @@ from safetensors.torch import load_file, save_file
 
 from foveate import Encoder
 from foveate.cli import main
-from foveate.inference import default_model, default_model_path, encoder
+from foveate.inference import default_model_path, encoder
 from tests.tree_bert import save_tree_bert
 
-WEIGHTS = b"the published weights"
+PACKAGE = "foveate_tree_bert"
+
+find = default_model_path.__wrapped__  # without the cache
 
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package in place of the default model's."""
-    folder = tmp_path / "stand_in_for_the_model"
+    """A package in place of the default model's, with the same weights."""
+    folder = tmp_path / PACKAGE
     folder.mkdir()
     (folder / "__init__.py").touch()
-    (folder / "model.safetensors").write_bytes(WEIGHTS)
+    (folder / "model.safetensors").symlink_to(default_model_path() / "model.safetensors")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(default_model, "_PACKAGE", folder.name)
-    monkeypatch.setattr(default_model, "_SHA256", hashlib.sha256(WEIGHTS).hexdigest())
+    monkeypatch.delitem(sys.modules, PACKAGE, raising=False)
     return folder
-
-
-find = default_model_path.__wrapped__  # without the cache
 
 
 def test_the_folder_of_the_package(package):
@@ -35,7 +32,8 @@ def test_the_folder_of_the_package(package):
 
 
 def test_weights_that_are_not_the_published_ones(package):
-    (package / "model.safetensors").write_bytes(WEIGHTS[:-1])
+    (package / "model.safetensors").unlink()
+    (package / "model.safetensors").write_bytes(b"others")
     with pytest.raises(ValueError, match=r"does not hold the published weights .*: reinstall"):
         find()
 
@@ -47,7 +45,7 @@ def test_missing_weights(package):
 
 
 def test_a_missing_package(monkeypatch):
-    monkeypatch.setattr(default_model, "_PACKAGE", "there_is_no_such_package")
+    monkeypatch.setitem(sys.modules, PACKAGE, None)
     with pytest.raises(ImportError, match=r"is not installed: reinstall foveate"):
         find()
 
@@ -143,9 +141,8 @@ def test_a_folder_that_lacks_a_part_says_which(part, folder, tmp_path, monkeypat
 def test_the_command_line_without_the_default_model(tmp_path, monkeypatch, capsys):
     text = tmp_path / "whale.txt"
     text.write_text("The whale swims. It dives.")
-    monkeypatch.setattr(default_model, "_PACKAGE", "there_is_no_such_package")
+    monkeypatch.setitem(sys.modules, PACKAGE, None)
     monkeypatch.setattr(encoder, "default_model_path", find)
-    monkeypatch.setattr(encoder, "_default_encoder", Encoder.from_pretrained)
-    code, error = run(monkeypatch, capsys, "search", "whale", text)
+    code, error = run(monkeypatch, capsys, "search", "whale", text, "--device", "cpu")
     assert code == 2
     assert error.startswith("foveate: the default model is not installed: reinstall foveate")

@@ -11,7 +11,6 @@ from transformers import AutoModel
 
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
-from foveate.inference.loading import load_checkpoint
 from foveate.models.tree_bert import TreeBertModel
 from foveate.models.tree_bert_network import TreeBertNetwork, load_network
 from foveate.preprocessing import TreeBertProcessor, load_tokenizer
@@ -86,7 +85,7 @@ def test_commands_do_without_transformers_and_the_compiler(tmp_path):
 def test_the_default_model_gives_what_it_gives_in_transformers(dtype, monkeypatch):
     encoder = Encoder.from_pretrained(dtype=dtype, device="cpu")
     assert isinstance(encoder.model, TreeBertNetwork)
-    monkeypatch.setattr("foveate.inference.encoder._load", load_checkpoint)
+    monkeypatch.setattr("foveate.inference.encoder.load_network", lambda folder: None)
     stock = Encoder.from_pretrained(dtype=dtype, device="cpu")
     assert isinstance(stock.model, TreeBertModel)
     assert isinstance(stock.processor, TreeBertProcessor)

@@ -32,8 +32,7 @@ SIZES = t5.SIZES | {
 def made(model_class=T5ForConditionalGeneration, attention="sdpa", **fields):
     """A T5 whose biases and norms are random too, in float64, and its sped-up copy."""
     torch.manual_seed(0)
-    config = T5Config(**SIZES, **fields)
-    config._attn_implementation = attention
+    config = T5Config(**SIZES, **fields, attn_implementation=attention)
     model = model_class(config).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)

@@ -147,7 +147,7 @@ def test_a_static_cache_holds_means_too():
 def test_compressed_cross_attention_is_not_turned_off_silently():
     model, inputs = made(), {"input_ids": ids_of(1, 20), "labels": ids_of(1, 4)}
     expected = model(**inputs).logits
-    model.decoder.config._attn_implementation = "eager"
+    model.set_attn_implementation("eager")
     assert torch.equal(model(**inputs).logits, expected)
     restore(model)
     with pytest.raises(RuntimeError, match="an implementation of its own"):

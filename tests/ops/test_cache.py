@@ -29,13 +29,11 @@ def test_captured_results_are_retained_once(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    monkeypatch.setattr(cache, "_retained", {})
     with retain_graph_tensors() as retained:
         table(1), table(1), table(2)
     assert list(retained.values()) == [[1], [2]]
-    assert not cache._retained
-    table(2)
-    assert list(cache._retained.values()) == [[2]]
+    table(3)
+    assert list(retained.values()) == [[1], [2]]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -40,8 +40,13 @@ def test_second_derivatives_are_refused(name):
 def test_the_reference_has_second_derivatives(monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "reference")
     sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
-    config = T5Config(vocab_size=40, feed_forward_proj="gated-gelu", dropout_rate=0, **sizes)
-    config._attn_implementation = "eager"  # which has second derivatives, too
+    config = T5Config(
+        vocab_size=40,
+        feed_forward_proj="gated-gelu",
+        dropout_rate=0,
+        attn_implementation="eager",  # which has second derivatives, too
+        **sizes,
+    )
     model = T5EncoderModel(config).double()
     ids = torch.randint(3, 40, (2, 9))
 

@@ -1,6 +1,4 @@
 import pickle
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -58,22 +56,6 @@ def test_a_saved_processor_detects_as_before(name, tokenizer, tmp_path):
     assert loaded.detector == detector
     assert loaded.keywords(SEA) == saved.keywords(SEA)
     assert pickle.loads(pickle.dumps(loaded)).keywords(SEA) == saved.keywords(SEA)
-
-
-def test_the_encoder_is_loaded_by_a_package_that_comes_later(tokenizer, tmp_path):
-    detector = {"name": "embedding", "max_words": 1}
-    saved = LEDProcessor(tokenizer, num_keywords=4, detector=detector)
-    saved.save_pretrained(tmp_path)
-    code = f"""
-import sys
-from foveate.documents import Document
-from foveate.preprocessing import LEDProcessor
-assert "foveate.inference" not in sys.modules
-print(*LEDProcessor.from_pretrained({str(tmp_path)!r}).keywords(Document.from_text({COD!r})))
-"""
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == saved.keywords(SEA)
 
 
 @given(st.integers(-5, 10**6), st.integers(1, 8))

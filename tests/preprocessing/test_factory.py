@@ -1,11 +1,7 @@
-import subprocess
-import sys
-
 import pytest
 from transformers import BertConfig, LEDConfig, LongformerConfig, RobertaConfig, T5Config
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
-from foveate.inference import default_model_path
 from foveate.models.hdt import HDTConfig
 from foveate.models.vcc import VccT5Config
 from foveate.preprocessing import (
@@ -75,17 +71,3 @@ def test_damaged_processors_are_refused(tokenizer, tmp_path):
     (tmp_path / "processor_config.json").write_text("{,")
     with pytest.raises(ValueError, match=r"the processor_config\.json of .* is damaged"):
         load_processor(tmp_path, T5Config())
-
-
-def test_loading_the_tokenizer_of_a_tree_bert_warns_of_nothing():
-    """Where nobody has imported the model, whose type transformers does not know then."""
-    code = f"""
-import sys
-from foveate.preprocessing import TreeBertProcessor, load_tokenizer
-load_tokenizer({str(default_model_path())!r})
-TreeBertProcessor.from_pretrained({str(default_model_path())!r})
-assert "foveate.models.tree_bert" not in sys.modules
-"""
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stderr == ""

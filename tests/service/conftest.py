@@ -1,5 +1,6 @@
 """A real server in a thread, with a small random model."""
 
+import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -13,11 +14,10 @@ pytest.importorskip("fastapi", reason="the service needs the extra `service`")
 import httpx
 
 from foveate import Index
-from foveate.processes import ReaderProcesses
+from foveate.processes import ReaderProcess, ReaderProcesses
 from foveate.service import reader
 from foveate.service.app import create_app
 from foveate.service.limits import Limits
-from foveate.service.processes import FileReaders
 from foveate.service.server import listen
 
 FISH = """# Fish of the sea
@@ -122,15 +122,22 @@ def strict(small_encoder):
 
 @pytest.fixture
 def without_processes(monkeypatch):
-    """Have documents read in this process, where a test is not about those that read them.
+    """Have threads read documents, where a test is not about the processes that do.
 
-    The first one takes a second to start.
+    The first process takes a second to start.
     """
 
-    async def ask(self, header, content):
-        return reader.read(header, content.data)
+    def start(self):
+        ours, theirs = socket.socketpair()
 
-    monkeypatch.setattr(FileReaders, "_ask", ask)
+        def answer():
+            with theirs:
+                reader.serve(theirs.makefile("rb"), theirs.makefile("wb"))
+
+        threading.Thread(target=answer, daemon=True).start()
+        return ReaderProcess(ours, lambda: None)
+
+    monkeypatch.setattr(ReaderProcesses, "start", start)
     monkeypatch.setattr(ReaderProcesses, "warm_up", lambda self: None)
 
 

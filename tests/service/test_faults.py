@@ -13,6 +13,7 @@ import zipfile
 
 import pytest
 
+from foveate import Encoder
 from tests.service.conftest import FISH, until, write_pdf
 
 
@@ -37,21 +38,19 @@ def is_well(served):
 
 
 class Slow:
-    """An encoder that waits until it may go on."""
+    """An encoder of texts that waits until it may go on."""
 
-    def __init__(self, served, monkeypatch):
+    def __init__(self, monkeypatch):
         self.may_go_on = threading.Event()
         self.num_read = 0
-        workers = (served.service.encoder._short, served.service.encoder._long)
-        for worker in workers:
-            encode = worker._encode
+        encode = Encoder.encode_texts
 
-            def wait(batch, encode=encode):
-                self.num_read += len(batch)
-                assert self.may_go_on.wait(20)
-                return encode(batch)
+        def wait(encoder, texts, **options):
+            self.num_read += len(texts)
+            assert self.may_go_on.wait(20)
+            return encode(encoder, texts, **options)
 
-            monkeypatch.setattr(worker, "_encode", wait)
+        monkeypatch.setattr(Encoder, "encode_texts", wait)
 
 
 @pytest.mark.usefixtures("without_processes")
@@ -241,7 +240,7 @@ def test_scripts_come_back_as_text(served):
 def test_a_client_that_leaves(strict, monkeypatch):
     """What it asked for counts as a running request until the model has read it."""
     with strict() as served:
-        slow = Slow(served, monkeypatch)
+        slow = Slow(monkeypatch)
         body = json.dumps({"model": "foveate", "input": "Cod"}).encode()
         request = head(
             "/v1/embeddings", "Content-Type: application/json", f"Content-Length: {len(body)}"
@@ -260,7 +259,7 @@ def test_a_client_that_leaves(strict, monkeypatch):
 @pytest.mark.usefixtures("without_processes")
 def test_too_many_requests(strict, monkeypatch):
     with strict(limits={"requests": 2}) as served:
-        slow = Slow(served, monkeypatch)
+        slow = Slow(monkeypatch)
         answers = []
 
         def embed(text):
@@ -286,7 +285,7 @@ def test_too_many_requests(strict, monkeypatch):
 @pytest.mark.usefixtures("without_processes")
 def test_a_request_that_takes_long(strict, monkeypatch):
     with strict(limits={"request_seconds": 0.3}) as served:
-        slow = Slow(served, monkeypatch)
+        slow = Slow(monkeypatch)
         given = served.client.post("/v1/embeddings", json={"model": "foveate", "input": "Cod"})
         assert given.status_code == 504
         assert "0.3 seconds" in given.json()["error"]["message"]
@@ -298,7 +297,7 @@ def test_a_request_that_takes_long(strict, monkeypatch):
 def test_stopping_finishes_what_runs(strict, monkeypatch):
     answers = []
     with strict() as served:
-        slow = Slow(served, monkeypatch)
+        slow = Slow(monkeypatch)
 
         def embed():
             arguments = {"model": "foveate", "input": "Cod"}
@@ -317,16 +316,15 @@ def test_stopping_finishes_what_runs(strict, monkeypatch):
 
 @pytest.mark.usefixtures("without_processes")
 def test_a_document_that_breaks_the_model_harms_no_other(strict, monkeypatch):
+    encode = Encoder.encode_texts
+
+    def fail(encoder, texts, **options):
+        if "poison" in texts:
+            raise MemoryError
+        return encode(encoder, texts, **options)
+
+    monkeypatch.setattr(Encoder, "encode_texts", fail)
     with strict() as served:
-        worker = served.service.encoder._short
-        encode = worker._encode
-
-        def fail(batch):
-            if any("poison" in text for job in batch for text in job.texts or ()):
-                raise MemoryError
-            return encode(batch)
-
-        monkeypatch.setattr(worker, "_encode", fail)
         arguments = {"model": "foveate", "input": "poison"}
         assert served.client.post("/v1/embeddings", json=arguments).status_code == 413
         arguments["input"] = "Cod"

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 
-EXAMPLES = 3  # of each operation and mode
+from tests.profiles import NIGHTLY
+
+EXAMPLES = 10 if NIGHTLY else 2  # of each operation and mode
 
 
 @pytest.fixture(scope="module")

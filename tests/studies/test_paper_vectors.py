@@ -29,7 +29,7 @@ def bert(tmp_path_factory, tokenizer):
 
 
 def test_papers_and_queries_are_encoded_by_themselves(papers, encoder, monkeypatch):
-    monkeypatch.setattr("paper_vectors._PAPERS_AT_ONCE", 2)
+    monkeypatch.setattr("paper_vectors.PAPERS_AT_ONCE", 2)
     vectors = encode_papers(WholePapers(encoder), papers.items(), queries={"3"})
     assert set(vectors) == set(papers)
     for name in "124":

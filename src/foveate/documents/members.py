@@ -17,7 +17,7 @@ MAILDIR = ("cur", "new")
 _HEAD = 4096  # bytes by which a file in a folder is recognized
 _MAX_DEPTH = 3  # of collections in collections
 _MAX_MEMBERS = 1_000_000
-_MAX_BYTES = 2**30  # bytes of all members, and of what they unpack to
+MAX_BYTES = 2**30  # bytes of all members, and of what they unpack to
 
 ErrorHandler = Callable[[str, Exception], None]
 """Takes the name of what cannot be read, and the error that says why."""
@@ -100,9 +100,9 @@ class _Expansion:
     def count(self, num_bytes: int) -> None:
         """Count what has been unpacked or will be, and refuse an unreasonable size."""
         self.num_bytes += num_bytes
-        if self.num_members > _MAX_MEMBERS or self.num_bytes > _MAX_BYTES:
+        if self.num_members > _MAX_MEMBERS or self.num_bytes > MAX_BYTES:
             raise _TooLargeError(
-                f"{self.name} unpacks to more than {_MAX_BYTES >> 30} GiB or {_MAX_MEMBERS:,} "
+                f"{self.name} unpacks to more than {MAX_BYTES >> 30} GiB or {_MAX_MEMBERS:,} "
                 "files: unpack it first, and name what is to be read."
             )
 

@@ -27,7 +27,7 @@ Files are grouped into units of so many bytes. The last bits of a vector depend 
 with it, so the units must be the same whoever encodes them.
 """
 
-_FILES_PER_UNIT = 256
+FILES_PER_UNIT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def group_files(files: Iterable[File]) -> Iterator[Unit]:
     for file in files:
         unit.append(file)
         size += file.size
-        if size >= BATCH_CHARACTERS or len(unit) == _FILES_PER_UNIT:
+        if size >= BATCH_CHARACTERS or len(unit) == FILES_PER_UNIT:
             yield unit
             unit, size = [], 0
     if unit:

@@ -41,7 +41,7 @@ _LAST_VERSION = 2**64 - 1
 
 _IDS_PER_CONDITION = 1000
 
-_MAX_BATCHES = 16
+MAX_BATCHES = 16
 """Number of batches from which the postings of each term are merged when files are merged.
 
 A term has a row in each batch, and to look up tens of rows is slow.
@@ -52,10 +52,10 @@ _SENTENCES_PER_BATCH = 50_000
 
 _TERMS_PER_MERGE = 100_000
 
-_MAX_FRAGMENTS = 32
+MAX_FRAGMENTS = 32
 """Number of files of a table from which they are merged."""
 
-_ROWS_WITHOUT_INDEX = 20_000
+ROWS_WITHOUT_INDEX = 20_000
 """Rows that are scanned about as fast as they are looked up."""
 
 _INDEXED = {
@@ -361,13 +361,13 @@ class Writer:
 
     def _is_untidy(self, name: str, table: Any, *, is_end: bool) -> bool:
         """Return whether there is reason to optimize a table."""
-        if table.stats()["fragment_stats"]["num_fragments"] >= _MAX_FRAGMENTS:
+        if table.stats()["fragment_stats"]["num_fragments"] >= MAX_FRAGMENTS:
             return True
         if not is_end:
             return False
         indexed = {one.columns[0]: one.num_indexed_rows for one in table.list_indices()}
         least = min(indexed.get(column, 0) for column in _INDEXED[name])
-        return bool(table.count_rows() - least >= _ROWS_WITHOUT_INDEX)
+        return bool(table.count_rows() - least >= ROWS_WITHOUT_INDEX)
 
     def optimize(self, *, merges_terms: bool = False) -> None:
         """Merge small files and bring indexes up to date; then remove what is no longer needed.
@@ -382,13 +382,13 @@ class Writer:
             for name, version in self.state.versions.items():
                 # Lance would read them, to find out what else is not needed.
                 self.store.forget(name, partial(gt, version))
-            many = max(_MAX_BATCHES, self.state.num_sentences // _SENTENCES_PER_BATCH)
+            many = max(MAX_BATCHES, self.state.num_sentences // _SENTENCES_PER_BATCH)
             if self.num_batches >= many or merges_terms:
                 self._merge_terms()
             for name, table in self.tables.items():
                 indexed = {index.columns[0] for index in table.list_indices()}
                 for column in _INDEXED[name]:
-                    if column not in indexed and table.count_rows() >= _ROWS_WITHOUT_INDEX:
+                    if column not in indexed and table.count_rows() >= ROWS_WITHOUT_INDEX:
                         _create_index(table, column)
                 before = None
                 while table.version != before:  # what was merged may then be merged with the rest

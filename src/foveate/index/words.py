@@ -15,7 +15,7 @@ from foveate.tasks.bm25 import LENGTH_NORMALIZATION, SATURATION
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
 
-_CACHED_BYTES = 2**28
+CACHED_BYTES = 2**28
 """Memory for the terms of earlier queries; those in a million sentences take less."""
 
 _DENSE_SHARE = 1 / 3
@@ -117,7 +117,7 @@ class Words:
                 if term not in self._cached:  # another thread may have been faster
                     self._cached[term] = loaded[term]
                     self._num_bytes += _num_bytes(loaded[term])
-            while self._num_bytes > _CACHED_BYTES:
+            while self._num_bytes > CACHED_BYTES:
                 _, oldest = self._cached.popitem(last=False)
                 self._num_bytes -= _num_bytes(oldest)
         return impacts | loaded

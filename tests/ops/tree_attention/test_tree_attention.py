@@ -80,7 +80,7 @@ def test_tiled_log_sum_exps_change_nothing(monkeypatch):
     parents = [-1] + [0] * 7 + [1, 1, 2, 3, 3, 3, 4]
     q, k, v = (x.requires_grad_() for x in inputs(len(parents)))
     untiled = tree_attention(q, k, v, Tree.from_parents(parents))
-    monkeypatch.setattr(dense, "_MAX_SCORES", 5)
+    monkeypatch.setattr(dense, "MAX_SCORES", 5)
     tiled = tree_attention(q, k, v, Tree.from_parents(parents))
     assert relative_error(tiled, untiled) < 1e-14
     gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, untiled)]

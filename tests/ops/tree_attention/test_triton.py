@@ -18,6 +18,7 @@ from foveate.ops.tree_attention import EDGES, Tree, tree_attention, tree_attenti
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
+from tests.profiles import NIGHTLY
 from tests.synchronization import replace_graphs, replace_training_graphs
 from tests.tree_bert import tree_bert
 from tests.trees import batches, forests
@@ -518,7 +519,7 @@ def some_document(sentences, seed):
     return parents
 
 
-@pytest.mark.parametrize("kind", TREE_ENCODERS)
+@pytest.mark.parametrize("kind", TREE_ENCODERS if ON_GPU or NIGHTLY else ["hdt"])
 def test_one_graph_serves_trees_of_similar_size_and_waits_for_nothing(kind, monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
     graphs = replace_graphs(monkeypatch)
@@ -549,10 +550,10 @@ def tree_steps_agree(model, captured, batch, tolerance):
     return True
 
 
-@pytest.mark.parametrize("kind", TREE_ENCODERS)
+@pytest.mark.parametrize("kind", TREE_ENCODERS if ON_GPU or NIGHTLY else ["tree_bert"])
 def test_one_training_graph_serves_trees_of_similar_size(kind, monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    monkeypatch.setattr(math, "_SMALLEST_BUCKET", 64)
+    monkeypatch.setattr(math, "SMALLEST_BUCKET", 64)
     graphs = replace_training_graphs(monkeypatch)
     model = tree_encoder(kind)
     captured = capture(deepcopy(model))
@@ -564,7 +565,7 @@ def test_one_training_graph_serves_trees_of_similar_size(kind, monkeypatch):
 
 def test_large_trees_are_not_captured(monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    monkeypatch.setattr(math, "_SMALLEST_BUCKET", 64)
+    monkeypatch.setattr(math, "SMALLEST_BUCKET", 64)
     graphs, training_graphs = replace_graphs(monkeypatch), replace_training_graphs(monkeypatch)
     model = capture(tree_encoder("hdt"))
     batch = padded_batch("hdt", some_document(1, 0))

@@ -205,7 +205,7 @@ def test_segments_without_tokens_change_nothing():
 
 def test_a_captured_encoder_waits_for_nothing(monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    monkeypatch.setattr("foveate.ops._triton.math._SMALLEST_BUCKET", 32)  # for the interpreter
+    monkeypatch.setattr("foveate.ops._triton.math.SMALLEST_BUCKET", 32)  # for the interpreter
     graphs = replace_graphs(monkeypatch)
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 16, "d_ff": 24, "num_heads": 2}

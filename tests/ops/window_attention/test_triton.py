@@ -14,6 +14,7 @@ from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
+from tests.profiles import NIGHTLY
 from tests.synchronization import replace_graphs, replace_training_graphs
 
 pytestmark = gpu_or_interpreter
@@ -267,15 +268,14 @@ def longt5(kind):
 @pytest.mark.parametrize(
     ("name", "trains"),
     [
-        ("Longformer", False),
         ("Longformer", True),
         ("local", False),
-        ("transient-global", True),
+        *[("Longformer", False), ("transient-global", True)] * (ON_GPU or NIGHTLY),
     ],
 )
 def test_one_graph_serves_all_lengths_and_waits_for_nothing(name, trains, monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    monkeypatch.setattr(math, "_SMALLEST_BUCKET", 48)
+    monkeypatch.setattr(math, "SMALLEST_BUCKET", 48)
     graphs = (replace_training_graphs if trains else replace_graphs)(monkeypatch)
     torch.manual_seed(0)
     model = longformer() if name == "Longformer" else longt5(name)

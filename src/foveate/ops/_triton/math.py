@@ -22,7 +22,7 @@ def cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
 
-_SMALLEST_BUCKET = 256
+SMALLEST_BUCKET = 256
 """Elements that the smallest bucket holds."""
 
 _BUCKETS = 8
@@ -36,8 +36,8 @@ def bucket_size(number: int) -> int:
         >>> [bucket_size(n) for n in (3, 257, 4096, 4097)]
         [256, 288, 4096, 4608]
     """
-    if number <= _SMALLEST_BUCKET:
-        return _SMALLEST_BUCKET
+    if number <= SMALLEST_BUCKET:
+        return SMALLEST_BUCKET
     step = next_power_of_2(number) // (2 * _BUCKETS)
     return cdiv(number, step) * step
 

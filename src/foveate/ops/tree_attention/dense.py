@@ -11,7 +11,7 @@ from foveate.ops.precision import accumulation_dtype, widened
 
 from .families import FamilyBatch
 
-_MAX_SCORES = 1 << 22
+MAX_SCORES = 1 << 22
 """Attention scores that are materialized at a time for log-sum-exps."""
 
 _KEYS_AT_ONCE = 16
@@ -119,8 +119,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 def log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
     """Compute the log-sum-exp of each query's scores, `(bm, h)`, in at least float32."""
     _, m, h, _ = q.shape
-    groups_per_tile = max(1, _MAX_SCORES // (m * h * k.shape[1]))
-    queries_per_tile = max(1, _MAX_SCORES // (groups_per_tile * h * k.shape[1]))
+    groups_per_tile = max(1, MAX_SCORES // (m * h * k.shape[1]))
+    queries_per_tile = max(1, MAX_SCORES // (groups_per_tile * h * k.shape[1]))
     return torch.cat(
         [
             torch.cat(

@@ -12,7 +12,7 @@ from foveate.documents.structure import DocumentError
 
 Element = Any  # of lxml, which has no types
 
-_MAX_MARKUP = 5_000_000  # "<" and "=" of a part; each may cost 170 bytes of memory
+MAX_MARKUP = 5_000_000  # "<" and "=" of a part; each may cost 170 bytes of memory
 
 
 class Package:
@@ -116,7 +116,7 @@ def parse_html(data: bytes, kind: str) -> Element | None:
 
 
 def _check_size(data: bytes, kind: str) -> None:
-    if data.count(b"<") + data.count(b"=") > _MAX_MARKUP:
+    if data.count(b"<") + data.count(b"=") > MAX_MARKUP:
         raise DocumentError(f"has more markup than {kind} holds: split it into smaller files.")
 
 
