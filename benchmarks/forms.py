@@ -549,7 +549,6 @@ def run(
     slowest: float,
     settings: dict[str, Any],
     batches: Sequence[int] = (1,),
-    also_missing: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
     """Measure, save after every measurement, and print the tables.
 
@@ -560,7 +559,6 @@ def run(
         slowest: See `measure_all`.
         settings: What else belongs to the results.
         batches: Numbers of sequences.
-        also_missing: What the script measures afterwards.
 
     Returns:
         The results, and what of them is missing.
@@ -581,7 +579,7 @@ def run(
     try:
         for results["rows"], missing in measure_all(wanted, worker, options.minutes, slowest):
             packages = "triton", "transformers", "flash-attn"
-            report.save(target, results, *packages, missing=[*missing, *also_missing])
+            report.save(target, results, *packages, missing=missing)
     finally:
         worker.stop()
     print(table(results["rows"]), end="\n\n")

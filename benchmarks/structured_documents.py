@@ -9,14 +9,14 @@ import json
 import lzma
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from foveate import Document
-from foveate.data import Example, Query, abstract_sections, without_sections
+from foveate.data import Example, Query, abstract_sections
 from foveate.documents import DocumentError, Section
 
 DEV_STEP = 8  # every eighth Python Enhancement Proposal is for development
@@ -174,6 +174,31 @@ def without_abstract(example: Example) -> Document:
         return without_sections(example.document, example.abstract)
     found = (abstract_sections(example.document, text) for text in example.references)
     return without_sections(example.document, frozenset().union(*found))
+
+
+def without_sections(document: Document, indices: Collection[int]) -> Document:
+    """Remove the sentences directly in some sections, and sections that are then empty.
+
+    Subsections stay unless they are removed as well. `Document.text` remains as it is, so that
+    the offsets of the other sentences still hold.
+
+    Args:
+        document: A document.
+        indices: The indices of the sections in the order of `Document.walk`.
+
+    Raises:
+        DocumentError: No sentence would be left.
+    """
+    numbers = iter(range(sum(1 for _ in document.walk())))
+
+    def keep(sections: Iterable[Section]) -> Iterator[Section]:
+        for section in sections:
+            paragraphs = () if next(numbers) in indices else section.paragraphs
+            subsections = tuple(keep(section.sections))
+            if paragraphs or subsections:
+                yield Section(section.title, paragraphs, subsections)
+
+    return replace(document, sections=tuple(keep(document.sections)))
 
 
 def without_abstracts(examples: Iterable[Example]) -> Iterator[tuple[Document, Example]]:

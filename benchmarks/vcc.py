@@ -11,14 +11,10 @@ segments of 512. With three resolutions, 120 blocks of 256 are cut into blocks o
 these into tokens. "Large" has 24 layers of width 1,024, the first 6 of which see segments. T5 in
 transformers runs with each attention it has: eager, SDPA and FlexAttention. Others are left out at
 greater lengths after all of their forms took over 20 times the time of ours.
-
-Then the decoder (12 layers): time of one step of generation, and memory of its cache of the
-encoder's output, with ordinary and with compressed cross attention.
 """
 
 import sys
 from functools import partial
-from statistics import median
 from typing import Any
 
 import torch
@@ -27,7 +23,7 @@ import forms
 import report
 from encoders import VOCABULARY
 from forms import CAPTURED, EAGER, STEP, Built, Encoder
-from foveate.models.vcc import VccT5Config, VccT5EncoderModel, VccT5ForConditionalGeneration
+from foveate.models.vcc import VccT5Config, VccT5EncoderModel
 from speed_up import longt5, sped_up, t5
 
 LENGTHS = (4096, 16384, 65536, 262144)
@@ -47,7 +43,6 @@ BASE = {
 LARGE = {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16}
 T5_EAGER = partial(t5, attention="eager", sizes=BASE)
 VIPS = 48
-GENERATION = "generation"
 
 
 def vcc(batch: int, length: int, **fields: Any) -> Built:
@@ -89,65 +84,17 @@ ENCODERS = {
 }
 
 
-def decoding(length: int, compressed: bool) -> dict[str, object]:
-    """Measure one step of generation after the first."""
-    row = {"cross attention": "compressed" if compressed else "all tokens", "tokens": length}
-    sizes = BASE | {"num_layers": 1, "num_decoder_layers": 12}
-    config = VccT5Config(**sizes, compress_cross_attention=compressed)
-    try:
-        model = VccT5ForConditionalGeneration(config).to("cuda", torch.bfloat16).eval()
-        states = torch.randn(1, length, 768, device="cuda", dtype=torch.bfloat16)
-        mask = torch.ones(1, length, dtype=torch.long, device="cuda")
-        token = torch.zeros(1, 1, dtype=torch.long, device="cuda")
-
-        def step(cache=None):
-            return model.decoder(
-                token,
-                encoder_hidden_states=states,
-                encoder_attention_mask=mask,
-                past_key_values=cache,
-                use_cache=True,
-            ).past_key_values
-
-        with torch.inference_mode():
-            before = torch.cuda.memory_allocated()
-            cache = step()
-            row["cache GiB"] = (torch.cuda.memory_allocated() - before) / 2**30
-            row["step ms"] = median(forms.timed(lambda: step(cache), "cuda"))
-    except torch.OutOfMemoryError:
-        row |= {"cache GiB": None, "step ms": None}
-    return row
-
-
 def main() -> None:
     parser = forms.parser(__doc__.splitlines()[0], LENGTHS, MINUTES)
     options = parser.parse_args()
     target = options.output or RESULTS
     if options.docs:
-        results = report.load(target)
-        tables = {
-            "forms": forms.table(results["rows"]),
-            GENERATION: generation_table(results[GENERATION]),
-        }
-        report.write_tables(PAGE, tables)
+        report.write_tables(PAGE, {"forms": forms.table(report.load(target)["rows"])})
         return
     if not torch.cuda.is_available():
         sys.exit("this benchmark needs a GPU")
-    steps = [(length, compressed) for length in options.lengths for compressed in (False, True)]
-    names = [f"{GENERATION}, {length:,} tokens, compressed {how}" for length, how in steps]
-    settings = {"VIP tokens": VIPS, GENERATION: []}
-    results, missing = forms.run(ENCODERS, options, target, SLOWEST, settings, also_missing=names)
-    for number, step in enumerate(steps):
-        results[GENERATION].append(decoding(*step))
-        report.save(
-            target, results, "triton", "transformers", missing=[*missing, *names[number + 1 :]]
-        )
-    print(generation_table(results[GENERATION]))
-
-
-def generation_table(steps: list[dict[str, Any]]) -> str:
-    header = ["tokens", "cross attention", "cache GiB", "step ms"]
-    return report.table(header, [[step.get(key) for key in header] for step in steps])
+    settings = {"VIP tokens": VIPS}
+    forms.run(ENCODERS, options, target, SLOWEST, settings)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ scirepeval.md describes the files of a task.
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -30,8 +30,7 @@ from torch import Tensor
 
 import arguments
 import report
-from foveate.data.readers.hub import download_records
-from foveate.data.records import LocatedRecords, read_records
+from foveate.data.records import LocatedRecords, Record, read_records
 from foveate.evaluation import label_f1
 from foveate.inference import Encoder
 from linear import predict_class, predict_classes, predict_numbers
@@ -198,6 +197,30 @@ def tasks_on_hub(tasks: Iterable[str], papers: str = FULL_TEXT_PAPERS) -> list[T
             )
         )
     return sources
+
+
+def download_records(name: str, config: str, split: str) -> Iterator[tuple[str, Record]]:
+    """Read a part of a data set on the hub, with the place of each record.
+
+    Raises:
+        ImportError: datasets is not installed.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise ImportError(
+            "reading from the hub needs datasets: run `pip install 'foveate[evaluation]'`"
+        ) from error
+    dataset = datasets.load_dataset(name, config, split=split)
+    # The hub stores classes as indices into a list of names.
+    class_names = {
+        column: label.int2str
+        for column, feature in dataset.features.items()
+        if isinstance(label := getattr(feature, "feature", feature), datasets.ClassLabel)
+    }
+    for number, record in enumerate(dataset, 1):
+        named = {column: name_of(record[column]) for column, name_of in class_names.items()}
+        yield f"{name}, {split} record {number}", {**record, **named}
 
 
 def evaluate_scirepeval(

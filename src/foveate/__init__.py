@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from foveate.documents import Document, DocumentError, Span, read_documents
     from foveate.index import Index
     from foveate.inference import DocumentVectors, Encoder
-    from foveate.tasks.ask import Answer, Passage, ask
+    from foveate.tasks.ask import Answer, ask
     from foveate.tasks.embed import EmbeddedSpan, Embeddings, embed
+    from foveate.tasks.hits import Hit
     from foveate.tasks.inspect import Inspection, inspect
     from foveate.tasks.keywords import keywords
-    from foveate.tasks.search import Hit, search
+    from foveate.tasks.search import search
     from foveate.tasks.summarize import Summary, SummarySentence, summarize
     from foveate.training import train
 
@@ -29,11 +30,10 @@ _MODULE_OF = {
     "EmbeddedSpan": "tasks.embed",
     "Embeddings": "tasks.embed",
     "Encoder": "inference",
-    "Hit": "tasks.search",
+    "Hit": "tasks.hits",
     "Index": "index",
     "Inspection": "tasks.inspect",
     "Keyword": "detectors",
-    "Passage": "tasks.ask",
     "Span": "documents",
     "Summary": "tasks.summarize",
     "SummarySentence": "tasks.summarize",
@@ -59,7 +59,6 @@ __all__ = [
     "Index",
     "Inspection",
     "Keyword",
-    "Passage",
     "Span",
     "Summary",
     "SummarySentence",

@@ -204,7 +204,7 @@ def test_a_saved_run_says_whether_it_finished(tmp_path):
         (encoders, ["short", "long"]),
         (fovea, ["forms"]),
         (speed_up, speed_up.ON_PAGE),
-        (vcc, ["forms", vcc.GENERATION]),
+        (vcc, ["forms"]),
     ],
 )
 def test_pages_have_a_place_for_every_table(script, names):

@@ -67,7 +67,8 @@ def test_search_many_documents(foveate, fish, tmp_path):
     )
     [hit] = json.loads(output)
     assert code == 0
-    assert hit["text"] == "Cows eat grass all day long."
+    assert hit["text"] == "Cows eat grass all day long. They give milk."
+    assert hit["best"]["text"] == "Cows eat grass all day long."
     assert hit["document"] == str(other)
     code, output, _ = foveate("search", "what do cattle feed on?", fish, other, "--top-k", 1)
     assert f"{other} · line 1" in output
@@ -102,7 +103,6 @@ def test_hits_are_marked_among_their_neighbours(foveate, fish):
         "  Cod swim in cold seas. **They eat small fish.** Fishermen catch them with nets.\n"
         "      line 5 · Cod\n\n"
     )
-    assert "  They eat small fish.\n" in foveate(*query, "--context", 0)[1]
     assert foveate(*query, "--context", -1)[0] == 2
 
 
@@ -121,13 +121,14 @@ def test_on_a_terminal_hits_are_bold_and_wrapped(foveate, fish, monkeypatch):
 
 
 def test_json_has_the_neighbours_and_the_language(foveate, fish):
-    query = ("search", "small fish", fish, "--top-k", 1, "--json")
-    [hit] = json.loads(foveate(*query)[1])
+    query = ("search", "small fish", fish, "--top-k", 1, "--by", "section", "--json")
+    [hit] = json.loads(foveate(*query, "--context", 1)[1])
+    assert hit["best"]["text"] == "They eat small fish."
     assert hit["before"] == "Cod swim in cold seas."
     assert hit["after"] == "Fishermen catch them with nets."
     assert hit["language"] == "en"
     assert hit["boxes"] == []
-    [hit] = json.loads(foveate(*query, "--context", 0)[1])
+    [hit] = json.loads(foveate(*query)[1])
     assert (hit["before"], hit["after"]) == ("", "")
 
 

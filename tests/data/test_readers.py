@@ -3,13 +3,11 @@ import gzip
 import json
 import warnings
 
-import datasets
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foveate.data import BENCHMARKS, Example, read_benchmark
-from foveate.data.readers.hub import HUB_BENCHMARKS, read_from_hub
+from foveate.data import BENCHMARKS, read_benchmark
 from foveate.preprocessing.text import plain_text
 from tests.paths import shared
 
@@ -468,70 +466,6 @@ def test_no_such_benchmark_or_file(tmp_path):
     for name in set(BENCHMARKS) - {"multi_news", "scisummnet"}:
         with pytest.raises(FileNotFoundError):
             list(read_benchmark(name, tmp_path / "nowhere.jsonl"))
-
-
-HUB_RECORDS = {
-    "arxiv": {"article": "Cod swim.", "abstract": "Cod."},
-    "cnn_dailymail": {"article": "Cod swim.", "highlights": "Cod.", "id": "1"},
-    "ecthr_a": {"text": ["He fished."], "labels": [3]},
-    "govreport": {"report": "Cod swim.", "summary": "Cod."},
-    "hotpotqa": {
-        "id": "1",
-        "question": "Who?",
-        "answer": "cod",
-        "context": {"title": ["Cod"], "sentences": [["Cod swim."]]},
-    },
-    "multi_news": {"document": "Cod swim. ||||| Eels too.", "summary": "Fish."},
-    "quality": {"article": "Cod swim.", "question": "Who?", "options": ["a", "b"], "answer": 1},
-    "scrolls_qasper": {"id": "1", "pid": "1", "input": "Who?\n\nCod.", "output": "cod"},
-    "wcep": {"document": ["Cod swim.", "Eels too."], "summary": "Fish."},
-    "wikihop": {
-        "id": "1",
-        "query": "is_a cod",
-        "supports": ["A."],
-        "candidates": ["b"],
-        "answer": "b",
-    },
-}
-
-
-def test_hard_questions_on_the_hub():
-    parse = HUB_BENCHMARKS["quality"].parse
-    easy = {**HUB_RECORDS["quality"], "hard": False}
-    [[hard], [other]] = (parse("", {**easy, "hard": is_hard}) for is_hard in (True, False))
-    assert (hard.labels, other.labels) == (("hard",), ())
-
-
-@pytest.mark.parametrize("name", HUB_RECORDS)
-def test_names_on_the_hub(name, monkeypatch):
-    asked = []
-
-    def load_dataset(*arguments, **options):
-        asked.append((*arguments, options["split"]))
-        return datasets.Dataset.from_list([HUB_RECORDS[name]])
-
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    [example] = read_from_hub(name, "validation")
-    assert isinstance(example, Example)
-    assert asked == [(HUB_BENCHMARKS[name].name, HUB_BENCHMARKS[name].config, "validation")]
-
-
-def test_classes_on_the_hub_are_named(monkeypatch):
-    names = ["2", "3", "5", "6", "8", "9", "10", "11", "14", "P1-1"]
-    features = datasets.Features(
-        text=datasets.Sequence(datasets.Value("string")),
-        labels=datasets.Sequence(datasets.ClassLabel(names=names)),
-    )
-    records = [{"text": ["He fished."], "labels": own} for own in ([4, 9], [], [1])]
-    stored = datasets.Dataset.from_list(records, features=features)
-    monkeypatch.setattr("datasets.load_dataset", lambda *arguments, **options: stored)
-    found = [example.labels for example in read_from_hub("ecthr_a", "test")]
-    assert found == [("8", "P1-1"), (), ("3",)]
-
-
-def test_a_name_that_is_not_on_the_hub():
-    with pytest.raises(ValueError, match="'mimic' is not on the hub: name one of arxiv"):
-        read_from_hub("mimic", "train")
 
 
 def test_a_byte_order_mark_is_not_part_of_the_header(tmp_path):

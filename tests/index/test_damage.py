@@ -39,7 +39,7 @@ def library(made, tmp_path, small_encoder):
 
 
 def read_all(index):
-    for by in ("sentence", "section", "document"):
+    for by in ("passage", "section", "document"):
         index.search("Who eats?", by=by)
     index.search("Who eats?", where="size < 100")
     for one in index.documents():

@@ -29,7 +29,7 @@ def test_passages_have_their_places(index, fish):
 @pytest.mark.parametrize(
     ("by", "text"),
     [
-        ("sentence", "The eel is a long fish."),
+        ("passage", "The eel is a long fish. It was cheap once."),
         ("section", "The eel is a long fish. It was cheap once."),
         ("document", "Some fish are of use to people.\nThe cod"),
     ],
@@ -41,7 +41,7 @@ def test_units_have_their_whole_text(index, by, text):
 
 
 def test_conditions(index, fish):
-    retriever = FoveateRetriever(index=index, path="*.vtt", by="sentence")
+    retriever = FoveateRetriever(index=index, path="*.vtt")
     [found] = retriever.invoke("nets")
     assert (found.metadata["speaker"], found.metadata["source"][-8:]) == ("Ada", "talk.vtt")
     elsewhere = FoveateRetriever(index=index, where="format = 'pdf'")

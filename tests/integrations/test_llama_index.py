@@ -188,7 +188,7 @@ def test_queries(small_encoder):
 
 
 def test_a_library_is_a_retriever(index, fish):
-    retriever = FoveateRetriever(index, by="sentence", top_k=2, section="cod")
+    retriever = FoveateRetriever(index, by="section", top_k=2, path=fish)
     [first, second] = retriever.retrieve("It eats herring.")
     assert first.score >= second.score
     assert first.node.metadata["source"] == str(fish)

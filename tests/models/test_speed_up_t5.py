@@ -19,6 +19,7 @@ from transformers import (
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from foveate.models.speed_ups import restore, speed_up
+from foveate.ops._packed import grouped_attention
 from tests import t5
 from tests.numerics import relative_error
 
@@ -228,7 +229,8 @@ class Largest(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_nothing_of_the_size_of_all_pairs_is_made(attention):
+def test_nothing_of_the_size_of_all_pairs_is_made(attention, monkeypatch):
+    monkeypatch.setattr(grouped_attention, "TILE", 1 << 16)
     _, faster = made(attention=attention)
     length = 1500
     ids, mask = tokens(1, length), padded("right", [length - 1], length)

@@ -216,7 +216,7 @@ def test_tasks_on_the_hub(monkeypatch):
         for part, numbers in parts.items()
     }
 
-    def load_dataset(name, config, split, revision):
+    def load_dataset(name, config, split):
         return datasets.Dataset.from_list(stored[name, config, split])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)

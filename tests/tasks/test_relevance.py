@@ -98,7 +98,7 @@ def test_a_rare_word_is_found_among_many_documents(encoder):
     sentences = "A report about topic{}. It says what was done about it this year."
     documents = [Document.from_text(sentences.format(i)) for i in range(60)]
     [hit] = search("topic57", documents, top_k=1, model=encoder)
-    assert (hit.document_idx, hit.span.text) == (57, "A report about topic57.")
+    assert (hit.document_idx, hit.best.text) == (57, "A report about topic57.")
 
 
 def test_a_word_of_a_heading_a_title_or_a_file_name_is_found(encoder):

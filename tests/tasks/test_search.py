@@ -9,11 +9,23 @@ from foveate.tasks.search import search
 
 def test_the_best_comes_first_with_its_place(sea, encoder):
     hits = search("How expensive is fuel for ships?", sea, top_k=3, model=encoder)
-    assert hits[0].span.text == "Diesel is dear."
+    assert hits[0].best.text == "Diesel is dear."
+    assert "Diesel is dear." in hits[0].span.text
+    assert hits[0].quoted == hits[0].span
     assert hits[0].span.path == ("Boats",)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    start, end = hits[0].span.start, hits[0].span.end
-    assert sea.text[start:end] == hits[0].span.text
+    for hit in hits:
+        assert sea.text[hit.best.start : hit.best.end] == hit.best.text
+        assert sea.text[hit.span.start : hit.span.end].split() == hit.span.text.split()
+
+
+def test_neighbours_that_rank_together_are_one_hit(encoder):
+    swim = [f"Cod number {i} swims." for i in range(7)]
+    document = Document.from_sections("", [("A", swim), ("B", ["A cod swims, too."])])
+    hits = search("Which cod swims?", document, top_k=9, model=encoder)
+    assert sum(hit.span.text.count("swims") for hit in hits) == 8  # none is in two of them
+    assert max(hit.span.text.count("swims") for hit in hits) == 5
+    assert [hit.span.path for hit in hits].count(("B",)) == 1
 
 
 def test_many_documents_are_searched_at_once(sea, encoder):
@@ -24,7 +36,7 @@ def test_many_documents_are_searched_at_once(sea, encoder):
 
 
 def test_equal_scores_keep_the_order_of_the_documents(encoder):
-    document = Document.from_sections("", [("A", ["Cod swim.", "Eels are long."])])
+    document = Document.from_sections("", [("A", ["Cod swim."]), ("B", ["Eels are long."])])
     hits = search("swimming cod", [document, document, document], top_k=9, model=encoder)
     found = [(hit.document_idx, hit.span.text) for hit in hits]
     assert found == [(idx, text) for text in ("Cod swim.", "Eels are long.") for idx in range(3)]
@@ -78,7 +90,7 @@ def test_documents_are_found_by_each_sentence_of_the_query(sea, encoder):
     assert hits[0].best in sea.spans()
 
 
-@pytest.mark.parametrize("by", ["sentence", "section", "document"])
+@pytest.mark.parametrize("by", ["passage", "section", "document"])
 def test_without_common_words_scores_do_not_depend_on_other_documents(sea, encoder, by):
     other = Document.from_text("Gardens. Gardeners plant roses where frost is rare.")
     alone = search("chilly", sea, by=by, top_k=99, model=encoder)
@@ -104,6 +116,6 @@ def test_what_cannot_be_searched_is_said(sea, query, documents, top_k, message):
 
 
 def test_other_units_cannot_be_found(sea):
-    message = "by must be 'sentence', 'section' or 'document', got 'page'"
+    message = "by must be 'passage', 'section' or 'document', got 'page'"
     with pytest.raises(ValueError, match=message):
         search("cod", sea, by="page")

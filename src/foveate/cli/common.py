@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -27,14 +27,11 @@ from .reading import Reading
 if TYPE_CHECKING:
     from foveate.index import Index
     from foveate.inference import Answerer, Encoder, Summarizer
-    from foveate.tasks.ask import Passage
     from foveate.tasks.context import ContextSentence
-    from foveate.tasks.search import Hit
+    from foveate.tasks.hits import Hit
 
 _PANEL = "Library"
 Writer = TypeVar("Writer", "Answerer", "Summarizer")
-Result: TypeAlias = "Hit | Passage"
-AnyResult = TypeVar("AnyResult", "Hit", "Passage")
 
 _UNLIMITED = 10_000
 """Width of what is not printed on a terminal: nothing is wrapped or cut there."""
@@ -199,7 +196,7 @@ def span_as_json(span: Span) -> dict[str, Any]:
 
 
 def results_as_json(
-    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+    documents: list[Document], results: "Sequence[Hit]", num_sentences: int
 ) -> list[dict[str, Any]]:
     """Return the fields of each result: its place, best sentence, score, language and context."""
     return [
@@ -222,7 +219,7 @@ def _join(sentences: "Iterable[ContextSentence]") -> str:
 
 def show_results(
     documents: list[Document],
-    results: "Sequence[Result]",
+    results: "Sequence[Hit]",
     num_sentences: int,
     *,
     are_named: bool | None = None,
@@ -279,7 +276,7 @@ def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -
 
 
 def _contexts(
-    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+    documents: list[Document], results: "Sequence[Hit]", num_sentences: int
 ) -> "list[list[ContextSentence]]":
     """Return the sentences of each result and around it, with one pass over each document."""
     from foveate.tasks.context import contexts
@@ -323,8 +320,8 @@ def count(number: int, noun: str) -> str:
 
 
 def documents_of(
-    library: Library, index: "Index", results: "Sequence[AnyResult]"
-) -> "tuple[list[Document], list[AnyResult]]":
+    library: Library, index: "Index", results: "Sequence[Hit]"
+) -> "tuple[list[Document], list[Hit]]":
     """Return the documents of results from a library, and the results with their indices.
 
     Raises:

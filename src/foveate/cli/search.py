@@ -19,11 +19,11 @@ def command(
     by: Annotated[
         Unit,
         typer.Option(help="What to find. For sections and documents, the best sentence is shown."),
-    ] = "sentence",
+    ] = "passage",
     top_k: Annotated[
         int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of results.")
     ] = 5,
-    context: common.Context = 1,
+    context: common.Context = 0,
     model: common.LibraryModel = None,
     device: common.Device = None,
     dtype: common.DType = None,
@@ -32,7 +32,7 @@ def command(
     library: common.Library,
     reading: Reading,
 ) -> None:
-    """Find the sentences, sections or documents that match a query best, with their places.
+    """Find the passages, sections or documents that match a query best, with their places.
 
     \b
     foveate search "who pays for delays?" contract.docx

@@ -119,7 +119,7 @@ def command(
         return
     documents = reading.documents(files or [])
     common.prepare()
-    from foveate.tasks.search import Hit
+    from foveate.tasks.hits import Hit
     from foveate.tasks.summarize import summarize
 
     guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
@@ -180,7 +180,7 @@ def _show_summary_of_library(
 ) -> None:
     """Print a summary of a library with the document and the place of each of its sentences."""
     from foveate.index import LibrarySentence
-    from foveate.tasks.search import Hit
+    from foveate.tasks.hits import Hit
 
     hits = [
         Hit(one.span, one.span, one.score, one.document_idx)

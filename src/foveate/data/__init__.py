@@ -1,6 +1,6 @@
 """Data sets: one `Example` type, readers of benchmark files, and corpora that stay on disk."""
 
-from .abstracts import abstract_sections, without_sections
+from .abstracts import abstract_sections
 from .corpus import Corpus
 from .example import Example, Query
 from .readers import BENCHMARKS, read_benchmark
@@ -12,5 +12,4 @@ __all__ = [
     "Query",
     "abstract_sections",
     "read_benchmark",
-    "without_sections",
 ]

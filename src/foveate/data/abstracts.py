@@ -1,8 +1,7 @@
-"""Finding and removing the abstract inside a document."""
+"""Finding the abstract inside a document."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from foveate.documents import Document, Section
@@ -38,31 +37,6 @@ def abstract_sections(document: Document, reference: str) -> frozenset[int]:
         if pairs and num_shared >= _MIN_SHARE * len(pairs):
             found.add(index)
     return frozenset(found)
-
-
-def without_sections(document: Document, indices: Collection[int]) -> Document:
-    """Remove the sentences directly in some sections, and sections that are then empty.
-
-    Subsections stay unless they are removed as well. `Document.text` remains as it is, so that
-    the offsets of the other sentences still hold.
-
-    Args:
-        document: A document.
-        indices: The indices of the sections in the order of `Document.walk`.
-
-    Raises:
-        DocumentError: No sentence would be left.
-    """
-    numbers = iter(range(sum(1 for _ in document.walk())))
-
-    def keep(sections: Iterable[Section]) -> Iterator[Section]:
-        for section in sections:
-            paragraphs = () if next(numbers) in indices else section.paragraphs
-            subsections = tuple(keep(section.sections))
-            if paragraphs or subsections:
-                yield Section(section.title, paragraphs, subsections)
-
-    return replace(document, sections=tuple(keep(document.sections)))
 
 
 def _sentences(section: Section) -> Iterator[str]:

@@ -1,17 +1,5 @@
 """Metrics, and the predictions and scores of trained models on benchmarks."""
 
-from .metrics import (
-    exact_match,
-    label_f1,
-    rouge,
-    rouge_geometric_mean,
-    token_f1,
-)
+from .metrics import exact_match, label_f1, rouge, token_f1
 
-__all__ = [
-    "exact_match",
-    "label_f1",
-    "rouge",
-    "rouge_geometric_mean",
-    "token_f1",
-]
+__all__ = ["exact_match", "label_f1", "rouge", "token_f1"]

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from importlib import import_module
-from math import prod
 from statistics import fmean
 from typing import Any
 
@@ -54,18 +53,6 @@ def rouge(predictions: Sequence[str], references: Sequence[Collection[str]]) -> 
         for name, column in columns.items():
             column.append(max(score[name].fmeasure for score in scores))
     return {name: 100 * fmean(column) for name, column in columns.items()}
-
-
-def rouge_geometric_mean(
-    predictions: Sequence[str], references: Sequence[Collection[str]]
-) -> float:
-    """Compute the geometric mean of `rouge`, by which SCROLLS scores summarization tasks.
-
-    Raises:
-        TypeError: See `rouge`.
-        ValueError: See `rouge`.
-    """
-    return prod(rouge(predictions, references).values()) ** (1 / len(ROUGE))
 
 
 def token_f1(predictions: Sequence[str], references: Sequence[Collection[str]]) -> float:

@@ -1,7 +1,7 @@
-"""Results that combine several sentences of a library: the passages of an answer, and summaries."""
+"""Summaries of a library."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,10 +10,9 @@ from foveate.documents import Document, Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import join_sentences
 from foveate.index.conditions import Mask
-from foveate.index.search import Request, ranges
+from foveate.index.search import Request
 from foveate.index.snapshot import Snapshot
 from foveate.inference import Encoder
-from foveate.tasks.ask import MAX_SENTENCES, Answer, best_passages
 from foveate.tasks.candidates import candidates
 from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence, choose
 
@@ -56,43 +55,6 @@ def of_library(summary: Summary, number: int) -> Summary:
     return Summary(
         summary.text,
         tuple(LibrarySentence(one.span, one.score, number) for one in summary.sentences),
-    )
-
-
-def find_passages(
-    query: str,
-    snapshot: Snapshot,
-    encoder: Encoder,
-    top_k: int,
-    allowed: Mask | None,
-    unpack: Unpack,
-) -> Answer:
-    """Find the passages, made of allowed sentences, that best answer a question."""
-    if not snapshot.num_documents:
-        return Answer(None, ())
-    request = Request(query, snapshot, encoder, "sentence")
-    # A passage has at most this many sentences, so these suffice to start each of them.
-    best, _ = request.best(top_k * MAX_SENTENCES, allowed)
-    if not len(best):
-        return Answer(None, ())
-    sections = np.unique(snapshot.section_idx[best])
-    around = ranges(snapshot.section_starts[sections], snapshot.section_sizes[sections])
-    scores = np.full(snapshot.num_sentences, -np.inf)
-    scores[around] = request.score_sentences(around)
-    if allowed is not None:
-        scores[~allowed] = -np.inf
-    documents = np.unique(snapshot.sentence_document[best])
-    numbers = snapshot.numbers[documents].tolist()
-    sentences = ranges(snapshot.sentence_starts[documents], snapshot.sizes("document")[documents])
-    read = [unpack(number) for number in numbers]
-    passages = best_passages(read, torch.from_numpy(scores[sentences]), top_k, encoder)
-    return Answer(
-        None,
-        tuple(
-            replace(passage, document_idx=numbers[passage.document_idx])
-            for passage in passages
-            if np.isfinite(passage.score)
-        ),
     )
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
-from foveate.index.answers import find_passages, of_library, only_document, summarize
+from foveate.index.answers import of_library, only_document, summarize
 from foveate.index.build import Builder, Changes, Engine, Job
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import IN_MEMORY, identify, identify_checkpoint
@@ -40,7 +40,7 @@ from foveate.index.verify import verify
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.ask import Answer
-from foveate.tasks.search import Hit
+from foveate.tasks.hits import Hit
 from foveate.tasks.summarize import Summary, extract
 
 _Result = TypeVar("_Result")
@@ -295,7 +295,7 @@ class Index:
         self,
         query: str,
         *,
-        by: Unit = "sentence",
+        by: Unit = "passage",
         top_k: int = 5,
         where: str | Sequence[str] | None = None,
         path: str | PathLike[str] | None = None,
@@ -309,7 +309,7 @@ class Index:
 
         Args:
             query: What to look for, in plain words: a question, a few words, or several sentences.
-            by: What to find: sentences, sections or documents.
+            by: What to find: passages, sections or documents.
             top_k: Number of hits.
             where: A condition in SQL on columns of documents (`foveate.index.DOCUMENT_COLUMNS`) or
                 of sentences (`foveate.index.SENTENCE_COLUMNS`); or several, which all must hold. It
@@ -374,16 +374,10 @@ class Index:
             TypeError: See `search`.
             ValueError: See `search`.
         """
-        check_query(query)
-        check_top_k(top_k)
-        encoder = self._matching_encoder()
-
-        def ask(snapshot: Snapshot) -> Answer:
-            allowed = allowed_sentences(snapshot, where, path, section, document)
-            unpack = partial(self._unpack, snapshot)
-            return find_passages(query, snapshot, encoder, top_k, allowed, unpack)
-
-        return self._read(ask)
+        found = self.search(
+            query, top_k=top_k, where=where, path=path, section=section, document=document
+        )
+        return Answer(None, tuple(found))
 
     def summarize(
         self,

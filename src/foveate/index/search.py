@@ -19,8 +19,9 @@ from foveate.index.snapshot import Snapshot
 from foveate.index.words import Floats, Ints
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
+from foveate.tasks.hits import Hit
+from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
 from foveate.tasks.relevance import WEIGHTS, is_likely, sentence_weights
-from foveate.tasks.search import Hit
 from foveate.tasks.terms import terms
 
 EXACT_SENTENCES = 100_000
@@ -52,7 +53,7 @@ class Request:
         query: The query.
         snapshot: The library.
         encoder: The model that made it.
-        by: What to find.
+        by: What to find. Passages are found by their sentences, which are compared in their place.
     """
 
     def __init__(self, query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> None:
@@ -92,7 +93,7 @@ class Request:
             num_sentences = int(snapshot.sizes(self.by)[idx].sum())
         if num_sentences > EXACT_SENTENCES:
             num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
-            if self.by == "sentence":
+            if self.by == "passage":
                 idx = self._likeliest_sentences(idx, num_compared)
             else:
                 idx = self._likeliest_units(idx, num_compared, top_k)
@@ -101,8 +102,8 @@ class Request:
         return idx[best], scores[best]
 
     def score(self, idx: Ints) -> Floats:
-        """Return the scores of some sentences, sections or documents: `(len(idx),)` float64."""
-        if self.by == "sentence":
+        """Return the scores of some sections, documents or, for passages, sentences."""
+        if self.by == "passage":
             return self.score_sentences(idx)
         sizes = self.snapshot.sizes(self.by)[idx]
         sentences = ranges(self.snapshot.starts(self.by)[idx], sizes)
@@ -227,8 +228,42 @@ def find(
     if not snapshot.num_documents:
         return []
     request = Request(query, snapshot, encoder, by)
+    if by == "passage":
+        return _passages(request, top_k, allowed)
     best, scores = request.best(top_k, allowed)
     return _hits(request, best, scores, allowed)
+
+
+def _passages(request: Request, top_k: int, allowed: Mask | None) -> list[Hit]:
+    """Return the passages of allowed sentences that match best; see `tasks.passages`."""
+    snapshot = request.snapshot
+    # A passage has at most this many sentences, so these suffice to start each of them.
+    best, _ = request.best(top_k * MAX_SENTENCES, allowed)
+    sections = snapshot.section_idx[best]
+    starts = np.maximum(best - MAX_SENTENCES + 1, snapshot.section_starts[sections])
+    ends = snapshot.section_starts[sections] + snapshot.section_sizes[sections]
+    idx = np.unique(ranges(starts, np.minimum(best + MAX_SENTENCES, ends) - starts))
+    if allowed is not None:
+        idx = idx[allowed[idx]]
+    if not len(idx):
+        return []
+    scores = request.score_sentences(idx)
+    spans = list(_spans(snapshot, "sentences", idx).values())
+    documents = snapshot.sentence_document[idx]
+    languages = [snapshot.languages[document] for document in documents]
+    begins_run = (np.diff(idx) > 1) | (np.diff(snapshot.section_idx[idx]) > 0)
+    runs = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins_run)])
+    words = [num_words(x.text, language) for x, language in zip(spans, languages, strict=True)]
+    return [
+        Hit(
+            join_spans(spans[first : last + 1], languages[best_one]),
+            spans[best_one],
+            float(scores[best_one]),
+            int(snapshot.numbers[documents[best_one]]),
+            is_likely(float(scores[best_one]), request.encoder),
+        )
+        for first, best_one, last in windows(scores.tolist(), runs.tolist(), words, top_k)
+    ]
 
 
 def _highest(values: npt.NDArray[np.float32], sizes: Ints) -> npt.NDArray[np.float32]:
@@ -282,19 +317,15 @@ def top(scores: Floats, top_k: int, *, in_order: bool = True) -> Ints:
 
 
 def _hits(request: Request, best: Ints, scores: Floats, allowed: Mask | None) -> list[Hit]:
-    """Return the hits of some sentences, sections or documents, with their places."""
+    """Return the hits of some sections or documents, with their places."""
     if not len(best):
         return []
     snapshot, by = request.snapshot, request.by
-    closest = best if by == "sentence" else _closest_sentences(request, best, allowed)
+    closest = _closest_sentences(request, best, allowed)
     documents = snapshot.sentence_document[closest]
     sentences = _spans(snapshot, "sentences", closest)
-    if by == "sentence":
-        spans = sentences
-    elif by == "section":
-        spans = _spans(snapshot, "sections", best)
-    else:
-        spans = _document_spans(snapshot, best)
+    is_section = by == "section"
+    spans = _spans(snapshot, "sections", best) if is_section else _document_spans(snapshot, best)
     return [
         Hit(
             spans[int(unit)],
@@ -302,6 +333,7 @@ def _hits(request: Request, best: Ints, scores: Floats, allowed: Mask | None) ->
             float(score),
             int(number),
             is_likely(float(best_score), request.encoder),
+            by,
         )
         for unit, sentence, score, number, best_score in zip(
             best,

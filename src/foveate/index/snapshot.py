@@ -58,6 +58,7 @@ class Snapshot:
         tables: Its tables.
         numbers: `(documents,)`, the number of each document.
         sources: The name of each document, by its number.
+        languages: The language of each document, None if it is unknown.
         language: The language of most documents; None if there are none.
         section_sizes: `(sections,)`, number of sentences directly in each section.
         section_totals: `(sections,)`, the same with those of its subsections.
@@ -80,7 +81,8 @@ class Snapshot:
         outline = outline.sort_by([("file", "ascending"), ("member", "ascending")])
         self.numbers = outline["document"].to_numpy()
         self.sources = dict(zip(self.numbers.tolist(), outline["source"].to_pylist(), strict=True))
-        self.language = _commonest(outline["language"].to_pylist())
+        self.languages = outline["language"].to_pylist()
+        self.language = _commonest(self.languages)
         self.section_sizes, sections = _flatten(outline["section_sizes"])
         self.section_totals, _ = _flatten(outline["section_totals"])
         sentence_lengths, sentences = _flatten(outline["sentence_lengths"])
@@ -124,13 +126,13 @@ class Snapshot:
         return np.cumsum(self.section_sizes) - self.section_sizes
 
     def count(self, by: Unit) -> int:
-        """Return the number of sentences, sections or documents."""
-        counts = {"sentence": self.num_sentences, "section": len(self.section_sizes)}
+        """Return the number of sections or documents; for passages, of sentences."""
+        counts = {"passage": self.num_sentences, "section": len(self.section_sizes)}
         return counts.get(by, self.num_documents)
 
     def sizes(self, by: Unit) -> Ints:
-        """Return the number of sentences directly in each sentence, section or document."""
-        if by == "sentence":
+        """Return the number of sentences directly in each section or document; for passages, 1."""
+        if by == "passage":
             return np.ones(self.num_sentences, np.int64)
         if by == "section":
             return self.section_sizes
@@ -141,8 +143,8 @@ class Snapshot:
         return self.section_starts if by == "section" else self.sentence_starts
 
     def owners(self, by: Unit, sentences: Ints) -> Ints:
-        """Return the index of the section or document that each sentence is in, or its own."""
-        if by == "sentence":
+        """Return the section or document that each sentence is in; for passages, itself."""
+        if by == "passage":
             return sentences
         return (self.section_idx if by == "section" else self.sentence_document)[sentences]
 

@@ -19,7 +19,8 @@ from foveate.documents import read_documents
 from foveate.documents.members import ErrorHandler
 from foveate.index import Index
 from foveate.inference import Encoder, as_encoder
-from foveate.integrations.results import Unit, find, own_spans, span_metadata, texts_of
+from foveate.integrations.results import find, own_spans, span_metadata, texts_of
+from foveate.tasks.arguments import Unit
 
 
 class FoveateRetriever(BaseRetriever):
@@ -31,7 +32,7 @@ class FoveateRetriever(BaseRetriever):
 
     Attributes:
         index: The library.
-        by: What to find: passages of up to five sentences, sentences, sections or documents.
+        by: What to find: passages of up to five sentences, sections or documents.
         top_k: Number of results.
         where: A condition on documents or sentences in SQL, or several; see `Index.search`.
         path: Only files at this path, in this folder, or that match this pattern.

@@ -34,7 +34,8 @@ from foveate.documents import FORMATS, Document, Section, Span
 from foveate.documents.recognition import format_from_name
 from foveate.inference import Encoder, as_encoder
 from foveate.integrations.chunks import encode_chunks
-from foveate.integrations.results import Unit, check_unit, find, join_spans, span_metadata, texts_of
+from foveate.integrations.results import find, join_spans, span_metadata, texts_of
+from foveate.tasks.arguments import Unit, check_unit
 
 if TYPE_CHECKING:
     from foveate.index import Index  # which needs the extra `index`
@@ -264,7 +265,7 @@ class FoveateRetriever(BaseRetriever):
 
     Args:
         index: The library.
-        by: What to find: passages of up to five sentences, sentences, sections or documents.
+        by: What to find: passages of up to five sentences, sections or documents.
         top_k: Number of results.
         where: A condition on documents or sentences in SQL, or several; see `Index.search`.
         path: Only files at this path, in this folder, or that match this pattern.

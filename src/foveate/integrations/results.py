@@ -4,19 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
-from foveate.tasks.ask import Passage
+from foveate.tasks.arguments import Unit
 from foveate.tasks.context import contexts
-from foveate.tasks.search import Hit
+from foveate.tasks.hits import Hit
 
 if TYPE_CHECKING:
     from foveate.index import Index
-
-Unit: TypeAlias = Literal["passage", "sentence", "section", "document"]
-"""What is found: passages are up to five sentences, as `foveate.ask` gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class Result:
     """
 
     text: str
-    hit: Hit | Passage
+    hit: Hit
     metadata: dict[str, Any]
 
 
@@ -44,7 +41,7 @@ def find(
     path: str | PathLike[str] | None = None,
     section: str | None = None,
 ) -> list[Result]:
-    """Find passages, sentences, sections or documents in a library, with their texts.
+    """Find passages, sections or documents in a library, with their texts.
 
     Args:
         index: The library.
@@ -59,13 +56,7 @@ def find(
         FileNotFoundError: There is no library.
         ValueError: See `Index.search`.
     """
-    check_unit(by)
-    hits: list[Hit | Passage] = []
-    if by == "passage":
-        answer = index.ask(query, top_k=top_k, where=where, path=path, section=section)
-        hits += answer.passages
-    else:
-        hits += index.search(query, by=by, top_k=top_k, where=where, path=path, section=section)
+    hits = index.search(query, by=by, top_k=top_k, where=where, path=path, section=section)
     results: dict[int, Result] = {}
     for number in {hit.document_idx for hit in hits}:
         document = index.document(number)
@@ -74,12 +65,6 @@ def find(
         for i, text in zip(own, texts, strict=True):
             results[i] = Result(text, hits[i], span_metadata(hits[i].span, document))
     return [results[i] for i in range(len(hits))]
-
-
-def check_unit(by: str) -> None:
-    """Raise a ValueError if `by` is not a `Unit`."""
-    if by not in get_args(Unit):
-        raise ValueError(f"by must be 'passage', 'sentence', 'section' or 'document', got {by!r}")
 
 
 def texts_of(document: Document, spans: Sequence[Span]) -> list[str]:

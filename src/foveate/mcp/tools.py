@@ -19,8 +19,7 @@ from foveate.tasks.arguments import Unit
 if TYPE_CHECKING:
     from foveate.index import Index, LibraryDocument
     from foveate.inference import DocumentVectors, Encoder
-    from foveate.tasks.ask import Passage
-    from foveate.tasks.search import Hit
+    from foveate.tasks.hits import Hit
 
 MAX_RESULTS = 50
 MAX_CONTEXT = 20
@@ -72,16 +71,16 @@ class Tools:
         ],
         by: Annotated[
             Unit,
-            Field(description='What to find: "sentence", "section" or "document".'),
-        ] = "sentence",
+            Field(description='What to find: "passage", "section" or "document".'),
+        ] = "passage",
         top_k: Annotated[int, Field(description=f"Number of results, 1 to {MAX_RESULTS}.")] = 5,
         document: NamedOrNone = None,
         section: InSection = None,
         context: Annotated[
             int, Field(description=f"Sentences to show before and after, 0 to {MAX_CONTEXT}.")
-        ] = 2,
+        ] = 0,
     ) -> str:
-        """Find sentences, sections or documents by their meaning and their words.
+        """Find passages, sections or documents by their meaning and their words.
 
         Describe what the text would say rather than giving single keywords: "the carrier pays for
         delays" finds more than "delay". Use by="section" to find where something is treated at
@@ -246,7 +245,7 @@ class Tools:
             self._opened = Index.open(self._library, model=self._model, **self._options)
         return self._opened
 
-    def _results(self, hits: "Sequence[Hit | Passage]", num_sentences: int) -> str:
+    def _results(self, hits: "Sequence[Hit]", num_sentences: int) -> str:
         """Reply with what was found, and the sentences around it."""
         from foveate.tasks.context import contexts
 

@@ -16,7 +16,7 @@ from foveate.service.errors import Refusal
 from foveate.service.view import DocumentView, library_number
 from foveate.tasks.arguments import Unit
 from foveate.tasks.ask import Answer
-from foveate.tasks.search import Hit
+from foveate.tasks.hits import Hit
 
 _log = logging.getLogger(__name__)
 

@@ -151,14 +151,20 @@ class AttentionModel(BaseModel):
     document: bool = Field(description="Whether it exchanges with the whole document.")
 
 
-class FoundModel(BaseModel):
-    """Something that was found."""
+class HitModel(BaseModel):
+    """A passage, section or document that was found."""
 
     document: str | None = Field(description="Id of the document; null if it is not kept.")
     name: str
     title: str
     span: SpanModel
+    first_sentence: int = Field(
+        description="Index of the first sentence of a passage; of a section or document, of the "
+        "best sentence."
+    )
+    num_sentences: int = Field(description="Sentences of a passage; 1 of a section or document.")
     sentence_idx: int = Field(description="Index of the best sentence.")
+    section_idx: int | None = Field(description="Its section; null if documents are looked for.")
     best: SpanModel = Field(description="The sentence in it that matches best.")
     score: float
     likely: bool | None = Field(
@@ -167,12 +173,6 @@ class FoundModel(BaseModel):
     )
     before: str
     after: str
-
-
-class HitModel(FoundModel):
-    """A sentence, section or document that was found."""
-
-    section_idx: int | None = Field(description="Its section; null if documents are looked for.")
 
 
 class SearchResult(BaseModel):
@@ -184,19 +184,11 @@ class SearchResult(BaseModel):
     )
 
 
-class PassageModel(FoundModel):
-    """Sentences that answer a question."""
-
-    section_idx: int
-    first_sentence: int = Field(description="Index of its first sentence.")
-    num_sentences: int
-
-
 class AskResult(BaseModel):
     """The passages that answer a question."""
 
     question: str
-    passages: list[PassageModel]
+    passages: list[HitModel]
     section_scores: list[float] | None
 
 
@@ -306,13 +298,13 @@ class LibraryRequest(TaskRequest):
     section: str | None = Field(
         None, max_length=1000, description="Only sections of the library whose title has this."
     )
-    context: int = Field(1, ge=0, le=20, description="Number of sentences on either side.")
+    context: int = Field(0, ge=0, le=20, description="Number of sentences on either side.")
 
 
 class SearchRequest(LibraryRequest):
     """What to look for, and where."""
 
-    by: Unit = Field("sentence", description="What to find.")
+    by: Unit = Field("passage", description="What to find.")
     top_k: TopK = Field(5, description="Number of hits.")
 
 

@@ -14,7 +14,6 @@ from foveate.documents.blocks import UNSPLIT
 from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
 from foveate.preprocessing.tree import outline
 from foveate.service.schemas import AttentionModel, SectionModel
-from foveate.tasks.arguments import Unit
 from foveate.tasks.embed import document_span
 
 _LIBRARY_ID = re.compile(r"l-(0|[1-9]\d{0,17})", re.ASCII)
@@ -165,12 +164,6 @@ class DocumentView:
         """Return the indices of the sentences that a span touches."""
         first = self.sentence_idx(span.start)
         return range(first, max(bisect_left(self._starts, span.end), first + 1))
-
-    def part(self, unit: Unit, idx: int) -> tuple[Span, int | None]:
-        """Return a sentence's, a section's or the document's span, and which section it is in."""
-        if unit == "sentence":
-            return self.spans[idx], self.places[idx].section_idx
-        return (self.section_spans[idx], idx) if unit == "section" else (self.span, None)
 
     def section_idx(self, span: Span) -> int:
         """Return the index of the section of a span: the one at its place and of its depth."""

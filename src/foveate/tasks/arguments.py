@@ -5,7 +5,7 @@ from typing import Literal, get_args
 from foveate.documents import DocumentError
 from foveate.documents.decoding import check_characters
 
-Unit = Literal["sentence", "section", "document"]
+Unit = Literal["passage", "section", "document"]
 """What `search` finds."""
 
 
@@ -45,4 +45,4 @@ def check_budget(sentences: int | None, words: int | None) -> None:
 def check_unit(by: str) -> None:
     """Raise a ValueError if `by` is not a `Unit`."""
     if by not in get_args(Unit):
-        raise ValueError(f"by must be 'sentence', 'section' or 'document', got {by!r}")
+        raise ValueError(f"by must be 'passage', 'section' or 'document', got {by!r}")

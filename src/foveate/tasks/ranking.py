@@ -27,18 +27,17 @@ class Scores:
     document: Tensor
 
     def of(self, unit: Unit) -> Tensor:
-        """Return the scores of the sentences, the sections or the document."""
-        by_unit = {"sentence": self.sentences, "section": self.sections, "document": self.document}
-        return by_unit[unit]
+        """Return the scores of the sections or of the document."""
+        return self.sections if unit == "section" else self.document
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A sentence, section or document that matches.
+    """A section or document that matches.
 
     Attributes:
         document_idx: Index of its document.
-        idx: Its index in the document: in `Document.sentences` or `Document.walk`, or 0.
+        idx: Its index in `Document.walk`; 0 of a document.
         best: Index of the sentence in it that matches best.
         score: How well it matches.
         best_score: How well that sentence matches.
@@ -68,7 +67,7 @@ def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[S
 def rank(
     scores: Sequence[Scores], documents: Sequence[Document], by: Unit, top_k: int
 ) -> list[Ranked]:
-    """Return the parts that match best, best first; ties are in the order of the documents.
+    """Return the sections or documents that match best; ties are in the order of the documents.
 
     Args:
         scores: The scores of each document.
@@ -103,4 +102,4 @@ def _sentences_of(document: Document, unit: Unit) -> list[range]:
         first += section.num_own_sentences
     if unit == "section":
         return sections
-    return [range(first)] if unit == "document" else [range(i, i + 1) for i in range(first)]
+    return [range(first)]

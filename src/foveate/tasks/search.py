@@ -1,53 +1,25 @@
-"""Search: the sentences, sections or documents that match a query best."""
+"""Search: the passages, sections or documents that match a query best."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os import PathLike
+
+import torch
 
 from foveate.documents import Document, Span, as_documents
 from foveate.inference import Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
-from foveate.tasks.ranking import rank, score
+from foveate.tasks.hits import Hit
+from foveate.tasks.passages import best_passages
+from foveate.tasks.ranking import Scores, rank, score
 from foveate.tasks.relevance import is_likely
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A sentence, section or document that matches a query.
-
-    Attributes:
-        span: Its place. The text of a section or document is its title.
-        best: The sentence in it that matches best; of a sentence, itself.
-        score: How well it matches, at most 1: the weighted mean of its
-            `foveate.tasks.relevance.Matches`.
-        document_idx: Index of its document among those searched.
-        likely: Whether its best sentence may answer the query, see
-            `foveate.tasks.relevance.is_likely`.
-    """
-
-    span: Span
-    best: Span
-    score: float
-    document_idx: int
-    likely: bool | None = None
-
-    @property
-    def text(self) -> str:
-        """The text of the span."""
-        return self.span.text
-
-    @property
-    def quoted(self) -> Span:
-        """What to show of it: the best sentence, since the text of a section is only its title."""
-        return self.best
 
 
 def search(
     query: str,
     documents: Document | Sequence[Document],
     *,
-    by: Unit = "sentence",
+    by: Unit = "passage",
     top_k: int = 5,
     model: Encoder | str | PathLike[str] | None = None,
 ) -> list[Hit]:
@@ -56,7 +28,8 @@ def search(
     Args:
         query: What to look for, in plain words: a question, a few words, or several sentences.
         documents: One document or a sequence.
-        by: What to find: sentences, sections or documents.
+        by: What to find: passages, which are neighbouring sentences of a section around one that
+            matches; sections; or documents.
         top_k: Number of hits.
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
 
@@ -72,8 +45,8 @@ def search(
         >>> parts = [("Fish", "Cod swim. They eat."), ("Salt", "It is white.")]
         >>> sea = Document.from_sections("Sea", parts)
         >>> [hit] = search("What do fish live on?", sea, top_k=1)
-        >>> hit.span.text, hit.span.path
-        ('They eat.', ('Fish',))
+        >>> hit.span.text, hit.best.text, hit.span.path
+        ('Cod swim. They eat.', 'They eat.', ('Fish',))
         >>> [hit] = search("What do fish live on?", sea, by="section", top_k=1)
         >>> hit.span.text, hit.best.text
         ('Fish', 'They eat.')
@@ -85,10 +58,28 @@ def search(
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
-    ranked = rank(score(query, documents, encoder), documents, by, top_k)
+    return best_hits(score(query, documents, encoder), documents, by, top_k, encoder)
+
+
+def best_hits(
+    scores: Sequence[Scores], documents: Sequence[Document], by: Unit, top_k: int, encoder: Encoder
+) -> list[Hit]:
+    """Return the parts of documents with the highest scores; see `search`.
+
+    Args:
+        scores: The scores of each document, as `foveate.tasks.ranking.score` returns them.
+        documents: The documents.
+        by: What to find.
+        top_k: Number of hits.
+        encoder: The encoder by which they were scored.
+    """
+    if by == "passage":
+        sentence_scores = torch.cat([one.sentences for one in scores])
+        return best_passages(documents, sentence_scores, top_k, encoder)
+    ranked = rank(scores, documents, by, top_k)
     found = {one.document_idx for one in ranked}
     sentences = {idx: documents[idx].spans() for idx in found}
-    spans = sentences if by == "sentence" else {idx: _spans(documents[idx], by) for idx in found}
+    spans = {idx: _spans(documents[idx], by) for idx in found}
     return [
         Hit(
             spans[one.document_idx][one.idx],
@@ -96,6 +87,7 @@ def search(
             one.score,
             one.document_idx,
             is_likely(one.best_score, encoder),
+            by,
         )
         for one in ranked
     ]

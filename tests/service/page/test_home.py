@@ -77,9 +77,9 @@ def test_what_is_probably_not_there(home):
     """As the service says of each hit; where one is likely, nothing is shown."""
     home.get_by_label("Search for").fill("how do cod swim?")
     note = home.locator("#search-note")
-    expect(note).to_have_text(re.compile(r"^\s*12 results, best first\.$"))
+    expect(note).to_have_text(re.compile(r"^\s*\d+ results, best first\.$"))
     home.get_by_label("Search for").fill("the capital of Australia")
-    expect(note).to_have_text(re.compile("^Probably not in this library. 12 results"))
+    expect(note).to_have_text(re.compile(r"^Probably not in this library\. \d+ results"))
     upload(home, "Cod swim. They eat herring.")
     home.get_by_role("tab", name="Ask").click()
     home.get_by_label("Question").fill("capital of Australia")

@@ -76,13 +76,6 @@ def read_benchmark(benchmark: str, path: str | PathLike[str]) -> Iterator[Exampl
     """
     if benchmark not in BENCHMARKS:
         raise ValueError(f"unknown benchmark {benchmark!r}: name one of {', '.join(BENCHMARKS)}")
-    records = _READERS.get(benchmark, read_records)(Path(path))
-    return parse_benchmark(BENCHMARKS[benchmark], records)
-
-
-def parse_benchmark(parse: Parser, records: LocatedRecords) -> Iterator[Example]:
-    """Parse the records of a benchmark; those of SCROLLS with the same id are one example."""
-    examples = parse_records(parse, records)
-    if parse in _SCROLLS:
-        return question_answering.merge_references(examples)
-    return examples
+    parse = BENCHMARKS[benchmark]
+    examples = parse_records(parse, _READERS.get(benchmark, read_records)(Path(path)))
+    return question_answering.merge_references(examples) if parse in _SCROLLS else examples

@@ -55,16 +55,13 @@ def scrolls_question_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def hotpotqa_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a question of HotpotQA (Yang et al., 2018), as published or as on the hub.
+    """Parse a question of HotpotQA (Yang et al., 2018).
 
     Each paragraph of the context is a section.
     """
-    context = record["context"]
-    if isinstance(context, dict):  # on the hub
-        context = zip(context["title"], context["sentences"], strict=True)
     yield Example(
-        id=record.get("_id") or record["id"],
-        document=Document.from_sections("", [(title, text) for title, text in context]),
+        id=record["_id"],
+        document=Document.from_sections("", [(title, text) for title, text in record["context"]]),
         query=record["question"],
         references=(record["answer"],) if "answer" in record else (),
     )
@@ -82,19 +79,6 @@ def wikihop_record(place: str, record: Record) -> Iterator[Example]:
         query=record["query"].replace("_", " "),
         choices=tuple(record["candidates"]),
         references=(record["answer"],) if "answer" in record else (),
-    )
-
-
-def quality_hub_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse a question of QuALITY with its article, as on the hub."""
-    choices = tuple(record["options"])
-    yield Example(
-        id=place,
-        document=Document.from_text(record["article"]),
-        query=record["question"],
-        choices=choices,
-        references=(choices[record["answer"]],),
-        labels=("hard",) if record.get("hard") else (),
     )
 
 

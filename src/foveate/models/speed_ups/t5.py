@@ -66,7 +66,7 @@ class RelativeT5Attention(T5Attention):
         return outputs
 
     def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Any, position_bias: Any, **kwargs: Any
+        self, q: Tensor, k: Tensor, v: Tensor, mask: PaddingMask, position_bias: Tensor
     ) -> Tensor:
         """Attend in the decoder, `(batch, heads, length, head_dim)` each.
 
@@ -151,7 +151,7 @@ def relative_attention_forward(
         `(batch, queries, heads, head_dim)`, and with a mask of all pairs the attention weights.
     """
     if isinstance(attention_mask, PaddingMask):
-        return module.attend(query, key, value, attention_mask, position_bias, **kwargs), None
+        return module.attend(query, key, value, attention_mask, position_bias), None
     outputs: tuple[Tensor, Tensor] = eager_attention_forward(
         module, query, key, value, attention_mask, position_bias=position_bias, **kwargs
     )

@@ -83,17 +83,10 @@ class VipFields:  # a mixin; lines ignored by mypy use what the other base class
 
 @strict
 class VccT5Config(VipFields, T5Config):
-    """The fields of `transformers.T5Config` and of `VipFields`, and one more.
-
-    Args:
-        compress_cross_attention: Whether the decoder sees the encoder's output compressed too, by
-            `block_size` and `num_fine_blocks`, with its own tokens as VIP tokens (VCC, 6.5).
-    """
+    """The fields of `transformers.T5Config` and of `VipFields`."""
 
     model_type = "vcc_t5"
     compatible_model_types = ("t5",)
-
-    compress_cross_attention: bool = False
 
 
 @strict

@@ -20,7 +20,6 @@ from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
 from .configuration_vcc import VccT5Config
-from .cross_attention import compress_cross_attention
 from .modeling_vcc_shared import (
     AttentionInputs,
     CapturableVccEncoder,
@@ -281,8 +280,6 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         decoder_config.num_layers = config.num_decoder_layers or config.num_layers
         self.encoder = VccT5Encoder(encoder_config)
         self.decoder = speed_up(T5Stack(decoder_config))
-        if config.compress_cross_attention:
-            compress_cross_attention(self.decoder)
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.set_input_embeddings(self.shared)  # as above
         self.post_init()

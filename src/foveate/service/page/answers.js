@@ -218,7 +218,7 @@ export class Answers {
     for (const name of Object.keys(others)) byId(`${name}-tab`).hidden = !reading;
     const words = byId("search-by").querySelector("[value=words]");
     words.disabled = !reading;
-    if (!reading && words.selected) byId("search-by").value = "sentence";
+    if (!reading && words.selected) byId("search-by").value = "passage";
     for (const panel of [search, ask]) panel.open(reading);
     if (reading) {
       for (const panel of Object.values(others)) panel.open(reading);

@@ -1,12 +1,11 @@
 """Routes for tasks on documents: search, ask, summarize, keywords and outline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
-from foveate.documents import Span
 from foveate.service import inputs
 from foveate.service.errors import Refusal
 from foveate.service.schemas import (
@@ -20,7 +19,6 @@ from foveate.service.schemas import (
     LibraryRequest,
     OutlineRequest,
     OutlineResult,
-    PassageModel,
     SearchRequest,
     SearchResult,
     SpanModel,
@@ -31,10 +29,11 @@ from foveate.service.schemas import (
 )
 from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, library_number
-from foveate.tasks.ask import Passage, best_passages
+from foveate.tasks.hits import Hit
 from foveate.tasks.keywords import keywords
-from foveate.tasks.ranking import rank, score
-from foveate.tasks.relevance import is_likely
+from foveate.tasks.passages import best_passages
+from foveate.tasks.ranking import score
+from foveate.tasks.search import best_hits
 from foveate.tasks.summarize import extract
 
 if TYPE_CHECKING:
@@ -160,30 +159,13 @@ def _search(service: Service, arguments: SearchRequest, view: DocumentView | Non
     if library is None:
         assert view is not None
         [scores] = score(arguments.query, [view.document], service.encoder)
-        hits = []
-        for ranked in rank([scores], [view.document], arguments.by, arguments.top_k):
-            span, section_idx = view.part(arguments.by, ranked.idx)
-            likely = is_likely(ranked.best_score, service.encoder)
-            hit = _hit(
-                view, span, ranked.best, section_idx, ranked.score, likely, arguments.context
-            )
-            hits.append(hit)
+        documents = [view.document]
+        found = best_hits([scores], documents, arguments.by, arguments.top_k, service.encoder)
+        hits = [_hit(view, one, arguments.context) for one in found]
         return SearchResult(hits=hits, section_scores=_rounded(scores.sections.tolist()))
     conditions = _conditions(arguments, view)
     found = library.search(arguments.query, arguments.by, arguments.top_k, **conditions)
-    hits = []
-    for one in found:
-        holder = library.view(library_id(one.document_idx))
-        if holder is None:
-            continue  # removed since
-        best = holder.sentence_idx(one.best.start)
-        section_idx = None
-        if arguments.by == "sentence":
-            section_idx = holder.places[best].section_idx
-        elif arguments.by == "section":
-            section_idx = holder.section_idx(one.span)
-        hit = _hit(holder, one.span, best, section_idx, one.score, one.likely, arguments.context)
-        hits.append(hit)
+    hits = _library_hits(library, found, arguments.context)
     return SearchResult(hits=hits, section_scores=_section_scores(library, arguments, view))
 
 
@@ -195,19 +177,13 @@ def _ask(service: Service, arguments: AskRequest, view: DocumentView | None) -> 
         found = best_passages([view.document], scores.sentences, arguments.top_k, service.encoder)
         return AskResult(
             question=arguments.query,
-            passages=[_passage(view, one, arguments.context) for one in found],
+            passages=[_hit(view, one, arguments.context) for one in found],
             section_scores=_rounded(scores.sections.tolist()),
         )
     answer = library.ask(arguments.query, arguments.top_k, **_conditions(arguments, view))
-    holders = [library.view(library_id(one.document_idx)) for one in answer.passages]
-    passages = [
-        _passage(holder, one, arguments.context)
-        for holder, one in zip(holders, answer.passages, strict=True)
-        if holder is not None  # it may have been removed since
-    ]
     return AskResult(
         question=arguments.query,
-        passages=passages,
+        passages=_library_hits(library, answer.passages, arguments.context),
         section_scores=_section_scores(library, arguments, view),
     )
 
@@ -303,47 +279,37 @@ def _section_scores(
     return _rounded(scores)
 
 
-def _hit(
-    view: DocumentView,
-    span: Span,
-    best: int,
-    section_idx: int | None,
-    score: float,
-    likely: bool | None,
-    context: int,
-) -> HitModel:
-    before, after = view.around(range(best, best + 1), context)
+def _library_hits(library: "Library", hits: Sequence[Hit], context: int) -> list[HitModel]:
+    """Return the hits whose documents have not been removed since."""
+    holders = [library.view(library_id(hit.document_idx)) for hit in hits]
+    return [
+        _hit(holder, hit, context)
+        for holder, hit in zip(holders, hits, strict=True)
+        if holder is not None
+    ]
+
+
+def _hit(view: DocumentView, hit: Hit, context: int) -> HitModel:
+    quoted = view.sentences_of(hit.quoted)
+    best = view.sentence_idx(hit.best.start)
+    before, after = view.around(quoted, context)
+    section_idx = None
+    if hit.unit == "passage":
+        section_idx = view.places[best].section_idx
+    elif hit.unit == "section":
+        section_idx = view.section_idx(hit.span)
     return HitModel(
         document=view.id,
         name=view.document.name,
         title=view.document.title,
-        span=SpanModel.from_span(span),
+        span=SpanModel.from_span(hit.span),
+        first_sentence=quoted.start,
+        num_sentences=len(quoted),
         sentence_idx=best,
         section_idx=section_idx,
-        best=SpanModel.from_span(view.spans[best]),
-        score=round(score, 4),
-        likely=likely,
-        before=before,
-        after=after,
-    )
-
-
-def _passage(view: DocumentView, passage: Passage, context: int) -> PassageModel:
-    inside = view.sentences_of(passage.span)
-    best = view.sentence_idx(passage.best.start)
-    before, after = view.around(inside, context)
-    return PassageModel(
-        document=view.id,
-        name=view.document.name,
-        title=view.document.title,
-        span=SpanModel.from_span(passage.span),
-        first_sentence=inside.start,
-        num_sentences=len(inside),
-        sentence_idx=best,
-        section_idx=view.places[best].section_idx,
-        best=SpanModel.from_span(passage.best),
-        score=round(passage.score, 4),
-        likely=passage.likely,
+        best=SpanModel.from_span(hit.best),
+        score=round(hit.score, 4),
+        likely=hit.likely,
         before=before,
         after=after,
     )
