@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from document_nodes import TOKEN, Nodes, parents, pieces, pseudo_sections
+from document_nodes import TOKEN, Nodes, join_sentences, parents, pieces, pseudo_sections
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
 from foveate.models.hdt.modeling_hdt import Rotation, sinusoids
 from foveate.ops.rotary import rotary_angles
@@ -15,7 +15,8 @@ from foveate.ops.tree_attention import Tree
 from hat import token_places
 from small_encoders import SEGMENT, SequenceAttention, dense, hat_for_masked_lm, longformer
 
-TREES = ("true sections", "pseudo-sections")
+PASSAGES = {f"passages of {most}": most for most in (128, 256, 512)}  # in true sections
+TREES = ("true sections", "pseudo-sections", *PASSAGES)
 MODELS = (
     *TREES,
     *(f"{name}, rotary" for name in TREES),
@@ -58,6 +59,8 @@ class Data:
         for number, (ids, types) in enumerate(documents):
             if self.name == "pseudo-sections":
                 ids, types = pseudo_sections(ids, types, section)
+            if self.name in PASSAGES:
+                ids, types = join_sentences(ids, types, PASSAGES[self.name])
             parts[number % 20 == 0].extend(pieces(ids, types, length))
         self.train = [self._form(*piece) for piece in parts[0]]
         self.held_out = [self._form(*piece) for piece in parts[1][:held_out]]

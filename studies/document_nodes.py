@@ -81,3 +81,19 @@ def pseudo_sections(ids: np.ndarray, types: np.ndarray, section_id: int) -> Node
     ids, types = ids[kept], types[kept]
     before = np.flatnonzero(types == SENTENCE)[::32]
     return np.insert(ids, before, section_id), np.insert(types, before, SECTION)
+
+
+def join_sentences(ids: np.ndarray, types: np.ndarray, most: int) -> Nodes:
+    """Let sentences that follow each other in a section share an anchor, up to `most` tokens."""
+    kept = np.ones(len(ids), bool)
+    starts = np.flatnonzero(types != TOKEN)
+    total, is_open = 0, False
+    for start, end in zip(starts, np.append(starts[1:], len(ids)), strict=True):
+        if types[start] != SENTENCE:
+            is_open = False
+        elif is_open and total + end - start - 1 <= most:
+            kept[start] = False
+            total += end - start - 1
+        else:
+            total, is_open = end - start - 1, True
+    return ids[kept], types[kept]

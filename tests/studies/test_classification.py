@@ -18,7 +18,7 @@ from classification_data import (
     in_pseudo_sections,
     version,
 )
-from document_nodes import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes
+from document_nodes import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes, join_sentences
 from small_encoders import SmallEncoder, SmallHAT, batches, dense, epochs, longformer
 
 
@@ -69,6 +69,14 @@ def test_pseudo_sections_do_not_know_the_true_ones() -> None:
     nodes = a_document(30, 10, 5)
     assert [len(its) for its in parts(in_pseudo_sections(nodes), SECTION)] == [64, 26]
     assert parts(in_pseudo_sections(nodes), SENTENCE) == parts(nodes, SENTENCE)
+
+
+def test_sentences_of_a_section_share_anchors_up_to_a_number_of_tokens() -> None:
+    ids, types = join_sentences(*a_document(5, 1), most=4)
+    sentence = [SENTENCE, TOKEN, TOKEN]
+    expected = [DOCUMENT, SECTION, *(2 * [*sentence, TOKEN, TOKEN]), *sentence, SECTION, *sentence]
+    assert types.tolist() == expected
+    assert len(ids) == len(types)
 
 
 def test_accuracy_compares_the_true_version_with_the_other() -> None:
