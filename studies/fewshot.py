@@ -16,14 +16,15 @@ import json
 import random
 import tempfile
 import time
-from itertools import chain
+from itertools import chain, count
 from multiprocessing import Pool
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, variance
 from typing import Any
 
 import torch
-from scipy.stats import ttest_1samp
+from scipy.stats import nct, ttest_1samp
+from scipy.stats import t as student_t
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.utils.data import DataLoader, Dataset
 from transformers import (
@@ -439,7 +440,42 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             )
         header = ["examples", "keywords", "runs", "ROUGE-1", "2", "L", "ROUGE-1 against none", "p"]
         found[domain] = report.table(header, rows)
+    found["power"] = power_table(results)
     return found
+
+
+PUBLISHED_GAINS = (0.5, 2.4)
+"""Of ROUGE-1, by 10 and 50 keywords (EGAD, Table 4)."""
+
+
+def power_table(results: dict[str, Any]) -> str:
+    """Return the table of how often the comparisons of each domain would find a gain."""
+    rows = []
+    for domain, its in results["domains"].items():
+        by_key: dict[Any, dict[int, float]] = {}
+        for run in its["runs"]:
+            key = run["examples"], run["detector"], run["keywords"]
+            by_key.setdefault(key, {})[run["seed"]] = run["rouge1"]
+        variances = []
+        for (examples, _, keywords), scores in by_key.items():
+            if examples and keywords:
+                none = by_key[examples, "tfidf", 0]
+                variances.append(variance([score - none[seed] for seed, score in scores.items()]))
+                runs = len(scores)
+        spread = fmean(variances) ** 0.5
+        found = [f"{100 * power(gain, spread, runs):.0f} %" for gain in PUBLISHED_GAINS]
+        least = next(gain / 10 for gain in count(1) if power(gain / 10, spread, runs) >= 0.8)
+        rows.append([domain, runs, f"{spread:.1f}", *found, f"{least:.1f}"])
+    gains = [f"finds {gain}" for gain in PUBLISHED_GAINS]
+    return report.table(
+        ["meetings", "seeds", "spread of the difference", *gains, "gain found by 80 %"], rows
+    )
+
+
+def power(gain: float, spread: float, runs: int) -> float:
+    """Return how often a two-sided paired t-test at 5 % finds a gain with such a spread."""
+    critical, offset = student_t.ppf(0.975, runs - 1), gain / spread * runs**0.5
+    return float(nct.sf(critical, runs - 1, offset) + nct.cdf(-critical, runs - 1, offset))
 
 
 if __name__ == "__main__":

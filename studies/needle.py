@@ -16,6 +16,9 @@ the document's anchor, and dense attention. VCC is also trained with shorter seg
 layers, and with one seed each with other blocks and other numbers of them. Lengths double during
 training, from 32 to 4,096 tokens; the test is on held-out texts of up to 131,072.
 
+With --start, VCC begins with the weights of dense attention, a finished run of the arm "dense" with
+the same seed; --steps 0 then tests it just after the conversion.
+
 Processes share one GPU and advance in rounds, see `rounds.py`. A run that is interrupted, or that
 --minutes stop, continues when the command is repeated. The results are saved after every length
 that was tested, and name the trainings that miss one.
@@ -171,6 +174,9 @@ def parse() -> argparse.Namespace:
         metavar="COUNT",
         help="test VCC with other numbers of blocks seen token by token as well",
     )
+    parser.add_argument(
+        "--start", type=Path, metavar="STATE", help="begin with dense attention's weights there"
+    )
     parser.add_argument("--lengths", type=int, nargs="+", default=[2**n for n in range(9, 18)])
     parser.add_argument(
         "--examples", type=int, nargs=2, default=(16, 64), help="fewest and most texts per length"
@@ -257,6 +263,9 @@ class Learner:
         )
         self.folder = runs.run_folder(options.state, str(name))
         self.log = runs.resume(self.folder, self.model, self.optimizer)
+        if options.start and not self.log["step"]:
+            dense = Name("dense", name.seed)
+            runs.load_weights(runs.run_folder(options.start, str(dense)), self.model)
         self.log["parameters"] = sum(p.numel() for p in trained)
         self.log.setdefault("right", {})
 

@@ -163,7 +163,7 @@ def train_in_rounds(
         save_every: Seconds between savings.
     """
     plan = Plan(**json.loads(file.read_text())) if file.exists() else None
-    if plan is None and steps:
+    if plan is None and steps is not None:
         plan = _save(Plan.of_steps(steps), file)
     saved, rounds = time.perf_counter(), list[float]()  # seconds of each; the first compiles
     while trainings.logs:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
@@ -34,10 +34,7 @@ def resume(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW) -> dict
     """Load a saved run, if there is one, into model and optimizer, and return its log."""
     if not (folder / "log.json").exists():
         return {"step": 0, "seconds": 0.0, "curve": []}
-    tensors = load_file(folder / "state.safetensors")
-    with torch.no_grad():
-        for name, parameter in _trained(model).items():
-            parameter.copy_(tensors[f"model.{name}"])
+    tensors = load_weights(folder, model)
     state = optimizer.state_dict()
     state["state"] = {
         number: {key: tensors[f"{key}.{name}"] for key in _ADAM}
@@ -45,6 +42,15 @@ def resume(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW) -> dict
     }
     optimizer.load_state_dict(state)
     return json.loads((folder / "log.json").read_text())
+
+
+@torch.no_grad()
+def load_weights(folder: Path, model: nn.Module) -> dict[str, Tensor]:
+    """Load the parameters of a saved run into a model, and return all that was saved."""
+    tensors = load_file(folder / "state.safetensors")
+    for name, parameter in _trained(model).items():
+        parameter.copy_(tensors[f"model.{name}"])
+    return tensors
 
 
 def logs(folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:

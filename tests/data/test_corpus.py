@@ -13,6 +13,7 @@ LINES = [
     {"text": "# B\n\nEels are long.", "format": "markdown"},
     {"text": "Rays glide."},
     {"turns": [{"speaker": "X", "text": "Let us begin ."}]},
+    {"title": "Cod", "section_titles": ["Introduction"], "section_texts": ["Cod swim."]},
     Document.from_sections("C", [("Two", "Whales dive.")]).to_dict(),
 ]
 
@@ -27,9 +28,10 @@ def test_every_form_of_line_is_read(compressed, tmp_path):
     file = tmp_path / ("c.jsonl.gz" if compressed else "c.jsonl")
     file.write_bytes(gzip.compress(text) if compressed else text)
     corpus = Corpus(file)
-    assert len(corpus) == len(corpus.sizes) == 5
-    found = [first_sentence(corpus[i]) for i in range(5)]
+    assert len(corpus) == len(corpus.sizes) == 6
+    found = [first_sentence(corpus[i]) for i in (0, 1, 2, 3, 5)]
     assert found == ["Cod swim.", "Eels are long.", "Rays glide.", "Let us begin .", "Whales dive."]
+    assert corpus[4].document.sections[0].title == "Introduction"
     assert corpus[0].document.sections[0].title == "One"
     assert corpus.sizes[2] == len(json.dumps(LINES[2]))
 

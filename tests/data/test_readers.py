@@ -229,6 +229,9 @@ def test_facetsum_with_the_sections_of_each_facet(tmp_path):
         "Value": ["4. Findings and conclusions"],
     }
     assert len(list(examples[1].document.paragraphs())) == 2
+    assert [example.labels for example in examples] == [(example.query,) for example in examples]
+    some = read_benchmark("facetsum_zero_shot", file)
+    assert [example.query for example in some] == ["Findings", "Value"]
     whole = list(read_benchmark("facetsum", file))
     assert [example.references for example in examples] == [example.references for example in whole]
     assert [example.id for example in examples] == [example.id for example in whole]
@@ -330,6 +333,34 @@ def test_qmsum_with_its_domains():
     assert len(whole) == 35
     assert {example.labels[1] for example in whole} == {"academic", "product", "committee"}
     assert all(example.references[0] for example in examples)
+
+
+def test_qasper(tmp_path):
+    nothing = {"unanswerable": False, "extractive_spans": [], "yes_no": None}
+    nothing |= {"free_form_answer": "", "evidence": [], "highlighted_evidence": []}
+    answers = [
+        {"extractive_spans": ["cod", "eels"]},
+        {"free_form_answer": "Fish do."},
+        {"yes_no": False},
+        {"yes_no": True},
+        {"unanswerable": True},
+    ]
+    question = {"question": "Who swims?", "question_id": "q1", "nlp_background": ""}
+    question["answers"] = [{"answer": nothing | answer, "worker_id": "w"} for answer in answers]
+    paper = {"title": "Fish", "abstract": "On cod.", "qas": [question, {**question, "answers": []}]}
+    paper["full_text"] = [
+        {"section_name": "Cod ::: Food", "paragraphs": ["They eat.", "They swim."]},
+        {"section_name": None, "paragraphs": [""]},
+    ]
+    paper["figures_and_tables"] = []
+    (tmp_path / "qasper-dev-v0.3.json").write_text(json.dumps({"1909.1": paper, "1909.2": paper}))
+    first, second, *others = read_benchmark("qasper", tmp_path / "qasper-dev-v0.3.json")
+    assert len(others) == 2
+    assert (first.id, first.query, first.document.title) == ("q1", "Who swims?", "Fish")
+    assert titles(first) == ["Abstract", "Cod ::: Food"]
+    assert first.references == ("cod, eels", "Fish do.", "No", "Yes", "Unanswerable")
+    assert first.labels == ("abstractive", "boolean", "extractive", "unanswerable")
+    assert (second.references, second.labels) == ((), ())
 
 
 def test_quality(tmp_path):

@@ -6,11 +6,46 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch.nn.functional import cross_entropy
-from transformers import AutoModel, AutoModelForMaskedLM
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
-from foveate.models.hdt import HDTForMaskedLM, HDTModel
+from foveate.models.hdt import HDTConfig, HDTForMaskedLM, HDTModel
 from tests.numerics import relative_error
 from tests.paths import shared
+
+PUBLISHED = {
+    "decode_anchor_tokens": False,
+    "dense_act_fn": "relu",
+    "dropout_rate": 0.1,
+    "encoder_only": False,
+    "eos_token_id": 1,
+    "feed_forward_proj": "relu",
+    "initializer_factor": 1.0,
+    "is_encoder_decoder": False,
+    "is_gated_act": False,
+    "is_hierarchical": True,
+    "layer_norm_epsilon": 1e-06,
+    "max_decoder_position_embeddings": 256,
+    "max_encoder_position_embeddings": 8192,
+    "model_max_length": 8192,
+    "model_type": "hdt",
+    "pad_token_id": 0,
+    "position_embedding_type": "absolute",
+    "prediction_head": True,
+    "relative_attention_max_distance": 128,
+    "relative_attention_num_buckets": 32,
+    "torch_dtype": "float32",
+    "transformers_version": "4.38.0",
+    "use_bias": False,
+    "use_cache": True,
+}
+"""What the published class writes to `config.json`, besides sizes."""
+
+
+def published_config(sizes):
+    """The `config.json` of a published model; an encoder has a number of decoder layers, too."""
+    is_encoder_decoder = "num_decoder_layers" in sizes
+    changes = {"is_encoder_decoder": is_encoder_decoder, "prediction_head": not is_encoder_decoder}
+    return {**PUBLISHED, **changes, "num_decoder_layers": sizes["num_layers"], **sizes}
 
 
 def parents_of(level):
@@ -28,14 +63,14 @@ def parents_of(level):
 def save_published(name, folder):
     """Save the weights of a published model as a checkpoint; return it, its tensors and inputs."""
     tensors = load_file(shared(f"golden/{name}.safetensors"))
-    config = json.loads(shared(f"golden/{name}.json").read_text())["config"]
+    sizes = json.loads(shared(f"golden/{name}.json").read_text())["config"]
     weights = {
         name.removeprefix("weights."): tensor
         for name, tensor in tensors.items()
         if name.startswith("weights.")
     }
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "hdt"}))
+    (folder / "config.json").write_text(json.dumps(published_config(sizes)))
     inputs = {
         "input_ids": tensors["input_ids"],
         "attention_mask": (tensors["level"] >= 0).long(),
@@ -88,3 +123,46 @@ def test_weights_are_saved_in_the_published_layout(golden, tmp_path):
     with torch.no_grad():
         logits = [m.eval()(**inputs).logits for m in (model, again)]
     assert torch.equal(*logits)
+
+
+SIZES = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
+
+
+@pytest.mark.parametrize("loader", [AutoConfig, HDTConfig])
+@pytest.mark.parametrize("decoder", [{}, {"num_decoder_layers": 3}])
+def test_published_configurations(loader, decoder, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(published_config(SIZES | decoder)))
+    config = loader.from_pretrained(tmp_path)
+    for _ in range(2):  # as published, and saved again
+        assert config.position_embedding_type == "hierarchical"
+        assert config.decode_anchors == "token"
+        assert config.is_encoder_decoder == bool(decoder)
+        assert config.num_decoder_layers == decoder.get("num_decoder_layers")
+        config.save_pretrained(tmp_path)
+        config = loader.from_pretrained(tmp_path)
+
+
+def test_a_published_decoder_of_anchors_reads_those_of_sections_and_sentences():
+    fields = published_config(SIZES | {"num_decoder_layers": 2})
+    assert HDTConfig(**fields | {"decode_anchor_tokens": True}).decode_anchors == "sentence"
+
+
+@pytest.mark.parametrize("field", [{"is_hierarchical": False}, {"use_bias": True}])
+def test_published_options_that_no_checkpoint_has_are_refused(field):
+    with pytest.raises(ValueError, match="are not supported"):
+        HDTConfig(**published_config(SIZES) | field)
+
+
+def test_an_encoder_decoder_says_how_deep_its_decoder_is():
+    with pytest.raises(ValueError, match="needs num_decoder_layers"):
+        HDTConfig(**SIZES, is_encoder_decoder=True)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_dropout_follows_the_final_norm_of_the_encoder(rate):
+    model = HDTModel(HDTConfig(**SIZES, dropout_rate=0.0)).train()
+    model.encoder.dropout.p = rate
+    ids = torch.tensor([[1, 2, 3, 10, 11, 3, 12]])
+    parents = torch.tensor([[-1, 0, 1, 2, 2, 1, 5]])
+    zeros = (model(ids, parent_ids=parents).last_hidden_state == 0).double().mean()
+    assert (0.2 < zeros < 0.8) if rate else zeros == 0

@@ -99,6 +99,7 @@ def test_padding_has_no_parent_and_is_masked(tokenizer):
     assert torch.equal(alone["input_ids"][0], batch["input_ids"][1, :length])
 
 
+@pytest.mark.filterwarnings("ignore:a document has more than")
 @given(st.integers(4, 60), st.sampled_from([3, 4, None]), st.sampled_from([1, 2, 100]))
 def test_truncation_keeps_ancestors_and_leaves_no_bare_anchor(tokenizer, length, levels, longest):
     processor = HDTProcessor(

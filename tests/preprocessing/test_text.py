@@ -1,5 +1,3 @@
-import warnings
-
 import pytest
 import torch
 from hypothesis import given
@@ -93,13 +91,17 @@ def test_long_documents_are_truncated_with_a_warning_and_keep_their_end(tokenize
         batch = processor(FISH)
     assert batch["input_ids"].shape == (1, 6)
     assert batch["input_ids"][0, -1] == tokenizer.sep_token_id
-    with warnings.catch_warnings():  # training would warn of every document
-        warnings.simplefilter("error")
+    message = "a document has more than 6 tokens: only the first 6 are used"
+    with pytest.warns(UserWarning, match=message):  # the same for every document of a training
         features = processor.features(FISH)
+    assert torch.equal(features["input_ids"], batch["input_ids"][0])
+    with pytest.warns(UserWarning, match="a target has more than 2 tokens: only the first 2 are"):
+        TextProcessor(tokenizer).features(FISH, target="cod swim", max_target_length=2)
     assert torch.equal(features["input_ids"], batch["input_ids"][0])
     assert len(features["sentence_ids"]) == len(features["offset_mapping"]) == 6
 
 
+@pytest.mark.filterwarnings("ignore:a document has more than")
 def test_a_tokenizer_without_an_end_token_is_truncated(tokenizer):
     bare = bpe(["cod"])
     bare.backend_tokenizer.post_processor = None

@@ -34,6 +34,7 @@ FIXED = {
     "keys": 8,
     "values": 4,
     "read_with": [],
+    "start": None,
     "planted": 6,
     "asked": 3,
     "rate": 2e-3,
@@ -205,6 +206,16 @@ def test_trainings_resume_and_are_tested(arm, options):
     assert len(right) == 4
     assert all(0 <= n <= options.asked for n in right)
     assert Learner(Name(arm, 1), options).log["right"] == {"256": right}
+
+
+def test_vcc_can_start_from_dense_attention(options, tmp_path):
+    dense = Learner(Name("dense", 1), options)
+    dense.train(2, None)
+    dense.save()
+    options.start, options.state = options.state, tmp_path / "continued"
+    vcc = Learner(Name("VCC", 1), options)
+    for name, parameter in dense.model.named_parameters():
+        assert torch.equal(vcc.model.get_parameter(name), parameter)
 
 
 def test_vcc_is_tested_with_other_numbers_of_blocks(options):

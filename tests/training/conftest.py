@@ -1,5 +1,7 @@
 """A small vocabulary, processors that use it, and small recipes and checkpoints."""
 
+import json
+
 import pytest
 import torch
 import transformers
@@ -11,6 +13,7 @@ from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGenerat
 from foveate.preprocessing import HDTProcessor, TextProcessor
 from foveate.training import Recipe, build_trainer, train
 from foveate.training.tokenizer import train_tokenizer
+from tests.models.test_hdt_published import published_config
 from tests.t5 import save_t5
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
@@ -86,7 +89,7 @@ def losses(trainer):
 
 
 def checkpoint(kind, folder, tokenizer):
-    """Save a small model with random weights, and a tokenizer."""
+    """Save a small model with random weights, and a tokenizer; HDT as its authors do."""
     torch.manual_seed(0)
     sizes = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     bert = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
@@ -121,6 +124,11 @@ def checkpoint(kind, folder, tokenizer):
     }[kind]()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    if kind in ("hdt", "hdt-ed"):
+        config = published_config(
+            sizes | TINY | ({"num_decoder_layers": 1} if kind == "hdt-ed" else {})
+        )
+        (folder / "config.json").write_text(json.dumps(config))
 
 
 class Killed(transformers.TrainerCallback):

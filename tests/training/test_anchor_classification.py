@@ -91,6 +91,7 @@ def test_a_query_takes_no_label(query_as, small_tokenizer):
     assert "swims" in words_under(processor, features, first)
 
 
+@pytest.mark.filterwarnings("ignore:a document has more than")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(max_length=st.integers(16, 40), anchors=st.sampled_from(["section", "sentence"]))
 def test_truncated_parts_do_not_count(max_length, anchors, small_tokenizer):
@@ -170,6 +171,7 @@ class Fixed:
         return SimpleNamespace(logits=logits)
 
 
+@pytest.mark.filterwarnings("ignore:a document has more than")
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_parts_are_named_in_their_order(multi_label, small_tokenizer):
     objective = AnchorClassification(NAMES, multi_label)

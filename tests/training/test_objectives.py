@@ -113,6 +113,7 @@ def test_choices_are_a_dimension_of_their_own(text_processor):
         batch_of(MultipleChoice(), text_processor, asked, fewer)
 
 
+@pytest.mark.filterwarnings("ignore:a document has more than")
 def test_answers_are_found_after_the_query(text_processor, small_tokenizer):
     asked = example(query="Does a ship follow it?", references=("Nemo", "ship follows it"))
     [features], batch = batch_of(QuestionAnswering(), text_processor, asked)

@@ -25,8 +25,9 @@ class Corpus(Sequence[Example]):
 
     - a document: what `Document.to_dict` returns; or `sections` and an optional `title`, as
       `Document.from_sections` takes them, where a list of `sentences` is not split any further; or
-      `text` with an optional `format`, plain text by default; or the `turns` of a meeting; and
-      optionally its `language`;
+      `section_titles` and `section_texts`, as Gensim writes articles of Wikipedia; or `text` with
+      an optional `format`, plain text by default; or the `turns` of a meeting; and optionally its
+      `language`;
     - optionally the fields of a task: `id`, `query`, and the lists of texts `choices`,
       `references` and `labels`, where a text stands for a list of one;
     - optionally `section_labels` and `sentence_labels`, lists with the labels of each section and
@@ -235,6 +236,9 @@ def _parse_document(record: object) -> Document:
         raise ValueError(f"language must be an ISO 639 code, got {language!r}")
     if "sections" in record:
         return Document.from_sections(title or "", record["sections"], language=language)
+    if "section_texts" in record:  # Gensim's segment_wiki
+        parts = zip(record["section_titles"], record["section_texts"], strict=True)
+        return Document.from_sections(title or "", [*parts], language=language)
     if "turns" in record:
         return Document.from_text(json.dumps(record), format="json", title=title, language=language)
     if "text" in record:

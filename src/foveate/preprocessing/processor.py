@@ -107,13 +107,22 @@ class DocumentProcessor(ProcessorMixin):
             `text` that each token stands for. A tokenizer that is not fast gives neither of the
             last two. With a target also `labels`.
 
+        Warns:
+            UserWarning: A document longer than `max_length`, or a target longer than
+                `max_target_length`, is truncated. Python shows it once, however many examples a
+                training has.
+
         Raises:
             TypeError: `choices` is a single string.
             ValueError: Global tokens (LED) or VIP tokens (VCC) leave no room for the document.
         """
-        features = self.truncate(self.prompted_features(document, query or "", choices))
+        untruncated = self.prompted_features(document, query or "", choices)
+        warn_of_truncation("document", len(untruncated["input_ids"]), self.max_length)
+        features = self.truncate(untruncated)
         if target is not None:
-            features["labels"] = self.labels(target, max_target_length)
+            labels = self.labels(target)
+            warn_of_truncation("target", len(labels), max_target_length)
+            features["labels"] = self.end_labels(labels, max_target_length)
         return features
 
     def __call__(
@@ -178,8 +187,6 @@ class DocumentProcessor(ProcessorMixin):
     ) -> BatchEncoding:
         """Encode every document once with each of its choices, for a model that scores them.
 
-        Documents longer than `max_length` are truncated.
-
         Args:
             documents: One document or a sequence.
             query: One query for all documents, or one for each.
@@ -187,6 +194,9 @@ class DocumentProcessor(ProcessorMixin):
 
         Returns:
             int64 tensors `(documents, choices, longest)`.
+
+        Warns:
+            UserWarning: Documents longer than `max_length` are truncated.
 
         Raises:
             TypeError: The choices of a document are a single string.
@@ -259,18 +269,22 @@ class DocumentProcessor(ProcessorMixin):
         raise ValueError("the tokenizer has no token to end a target with: add an eos_token")
 
 
-def warn_of_truncation(what: str, num_tokens: Sequence[int], limit: int | None) -> None:
+def warn_of_truncation(what: str, num_tokens: int | Sequence[int], limit: int | None) -> None:
     """Warn that texts are truncated, at the line that called the caller.
 
     Args:
         what: The kind of text: "document" or "target".
-        num_tokens: Number of tokens of each text before truncation.
+        num_tokens: Number of tokens of each text before truncation; of one of many, whose warnings
+            should all be the same, a number.
         limit: Longest text in tokens, None for no limit.
     """
-    longer = [length for length in num_tokens if limit is not None and length > limit]
+    lengths = [num_tokens] if isinstance(num_tokens, int) else num_tokens
+    longer = [length for length in lengths if limit is not None and length > limit]
     if not longer:
         return
-    if len(num_tokens) == 1:
+    if isinstance(num_tokens, int):
+        message = f"a {what} has more than {limit:,} tokens: only the first {limit:,} are used"
+    elif len(num_tokens) == 1:
         message = f"the {what} has {longer[0]:,} tokens: only the first {limit:,} are used"
     else:
         message = (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foveate.models.speed_ups.cuda_graphs import capture
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel
-from foveate.ops.relative_attention import bias_by_distance
+from foveate.ops.relative_attention import bias_by_distance, relative_attention
 from foveate.ops.vip_compression import (
     CompressionLayout,
     SegmentTree,
@@ -166,15 +166,21 @@ def test_scores_in_half_precision(dtype):
 def scored_layer(backend, hidden_states, layout, real=slice(None)):
     """All steps together, as models take them: the outputs of real tokens, and all gradients."""
     x = hidden_states.clone().requires_grad_()
-    q, k, _, table = weights(0, torch.float32)
+    q, k, v, table = inputs = weights(0, torch.float32)
     vips, tokens = layout.separate(x)
     tree = SegmentTree.from_tokens(tokens, layout.token_counts, backend=backend)
     score = partial(scores, backend, vips, layout, q, k, table)
     seen = compress(vips, tree, layout, score, backend=backend)
-    vips, tree = update(seen, torch.tanh(seen.hidden_states @ q))
+    attended = relative_attention(
+        *(heads(seen.hidden_states @ weight) for weight in (q, k, v)),
+        q_lengths=seen.lengths,
+        key_bias=seen.key_bias,
+        backend=backend,
+    )
+    vips, tree = update(seen, torch.tanh(seen.hidden_states + attended.flatten(1)))
     out = layout.combine(vips, tree.to_tokens(backend=backend))[real]
     weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(0)).to(DEVICE)
-    d_x, *others = torch.autograd.grad((out * weight).sum(), (x, q, k, table))
+    d_x, *others = torch.autograd.grad((out * weight).sum(), (x, *inputs))
     return out, d_x[real], *others
 
 

@@ -23,6 +23,7 @@ from foveate.ops.vip_compression.reference import (
     compressed_layer,
     compression_matrix,
     select,
+    token_scores,
 )
 from tests.numerics import TOLERANCE, relative_error
 
@@ -45,6 +46,10 @@ class Toy:
         self.table = torch.randn(32, HEADS, generator=g, dtype=torch.float64)
         for name in ("q", "k", "v", "table"):
             setattr(self, name, getattr(self, name).to(dtype).requires_grad_())
+
+    @property
+    def weights(self):
+        return self.q, self.k, self.v, self.table
 
     def heads(self, hidden_states, weight):
         return (hidden_states @ weight).unflatten(-1, (HEADS, -1))
@@ -93,22 +98,34 @@ def run(layers, hidden_states, layout, straight_through=True):
     return layout.combine(vips, tree.to_tokens()), seen
 
 
-def expected(layers, hidden_states, vip, lengths, budgets):
-    """The same for each sequence alone, by matrices."""
-    results = []
+def expected(layers, hidden_states, vip, lengths, budgets, straight_through=True, chosen=None):
+    """The same for each sequence alone, by matrices.
+
+    In an empty list `chosen`, it leaves what each layer chooses and the shares of segments; from
+    then on, these are constants.
+    """
+    results, chosen = [], [] if chosen is None else chosen
+    recorded = iter([*chosen])
     for x, mark in zip(hidden_states.split(lengths), vip.split(lengths), strict=True):
         positions = torch.arange(len(x))
         p, c = x[mark], x[~mark]
         vip_positions, c_positions = positions[mark], positions[~mark]
         for layer in layers:
-            components = select_components(layer, p, c, vip_positions, c_positions, budgets)
+            choice = select_components(layer, p, c, vip_positions, c_positions, budgets)
+            components, shares = choice
+            components, stopped = next(recorded, choice)
+            stopped = {size: some.detach() for size, some in stopped.items()}
+            chosen.append((components, stopped))
+            scores = token_scores(
+                components, shares if straight_through else stopped, stopped, budgets
+            )
 
             def attend(hidden_states, positions, multiplicity, layer=layer):
                 return layer(
                     hidden_states, (len(hidden_states),), positions, multiplicity.double().log()
                 )
 
-            p, c = compressed_layer(attend, p, c, vip_positions, c_positions, components)
+            p, c = compressed_layer(attend, p, c, vip_positions, c_positions, components, scores)
         result = torch.empty_like(x)
         result[mark], result[~mark] = p, c
         results.append(result)
@@ -116,9 +133,13 @@ def expected(layers, hidden_states, vip, lengths, budgets):
 
 
 def select_components(layer, p, c, vip_positions, c_positions, budgets):
-    """Select by attention over all segments that are candidates at a level."""
+    """Select by attention over all segments that are candidates at a level.
+
+    Returns:
+        The components, and for each resolution the attention to all segments.
+    """
     if not len(c):
-        return []
+        return [], {}
     scores, current = {}, list(range(-(-len(c) // budgets[0][0])))
     for level, (resolution, _) in enumerate(budgets):
         everything = [Component(resolution, i) for i in range(-(-len(c) // resolution))]
@@ -132,7 +153,8 @@ def select_components(layer, p, c, vip_positions, c_positions, budgets):
         distance = means[current][None] - vip_positions[:, None]
         bucket = buckets(distance, 32, 128, bidirectional=True)
         logits = logits + layer.table[bucket].movedim(-1, 0) + inverse.sum(0)[current].log()
-        scores[resolution][current] = attended = logits.softmax(-1).mean((0, 1)).detach()
+        attended = logits.softmax(-1).mean((0, 1))
+        scores[resolution] = scores[resolution].index_copy(0, torch.tensor(current), attended)
         finer = budgets[level + 1][0] if level + 1 < len(budgets) else 1
         best = [current[i] for i in attended.topk(min(budgets[level][1], len(current))).indices]
         ratio = resolution // finer
@@ -142,7 +164,7 @@ def select_components(layer, p, c, vip_positions, c_positions, budgets):
             for i in range(ratio)
             if (x * ratio + i) * finer < len(c)
         ]
-    return select(scores, len(c), budgets)
+    return select(scores, len(c), budgets), scores
 
 
 @given(sequences, budgets, seeds)
@@ -177,7 +199,7 @@ def test_padding_at_the_end_of_sequences_changes_nothing(sizes, budgets, slots, 
         ),
     )
     layers, found = [Toy(0), Toy(1)], []
-    weights = [x for toy in layers for x in (toy.q, toy.k, toy.v, toy.table)]
+    weights = [x for toy in layers for x in toy.weights]
     for x, layout, real in zip((hidden_states, rows), layouts, (slice(None), is_real), strict=True):
         x = x.clone().requires_grad_()
         out = run(layers, x, layout)[0]
@@ -192,14 +214,48 @@ def test_padding_at_the_end_of_sequences_changes_nothing(sizes, budgets, slots, 
 def test_gradients_equal_the_reference(sizes, budgets, seed):
     hidden_states, vip, lengths = batch(sizes, seed)
     layers = [Toy(0), Toy(1)]
-    inputs = [hidden_states.requires_grad_(), *(x for toy in layers for x in (toy.q, toy.k, toy.v))]
+    inputs = [hidden_states.requires_grad_(), *(x for toy in layers for x in toy.weights)]
     weight = torch.randn_like(hidden_states)
     layout = CompressionLayout.from_mask(vip, lengths, budgets)
-    out, _ = run(layers, hidden_states, layout, straight_through=False)
+    out, _ = run(layers, hidden_states, layout)
     actual = torch.autograd.grad((out * weight).sum(), inputs)
     wanted = expected(layers, hidden_states, vip, lengths, budgets)
     for a, b in zip(actual, torch.autograd.grad((wanted * weight).sum(), inputs), strict=True):
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("budgets", [[(4, 2)], [(8, 2), (4, 1)]])
+def test_gradients_of_the_reference_are_those_of_its_scores(budgets):
+    """By finite differences, where what is chosen and what is stopped are constants."""
+    hidden_states, vip, lengths = batch([(2, 21)], 0)
+    layer, chosen = Toy(0), []
+    inputs = [hidden_states.requires_grad_(), *layer.weights]
+
+    def last_layer(x, *weights):
+        layer.q, layer.k, layer.v, layer.table = weights
+        return expected([layer], x, vip, lengths, budgets, chosen=chosen)
+
+    last_layer(*inputs)
+    chosen_once = [*chosen]
+
+    def function(*inputs):
+        chosen[:] = chosen_once
+        return last_layer(*inputs)
+
+    assert torch.autograd.gradcheck(function, inputs)
+
+
+def test_what_is_asked_learns_from_what_it_chose_and_did_not_choose():
+    """A loss on the VIP tokens of the last layer reaches the scores through attention alone."""
+    hidden_states, vip, lengths = batch([(2, 24)], 0)
+    layout, toy = CompressionLayout.from_mask(vip, lengths, [(4, 2)]), Toy()
+    vips, tokens = layout.separate(hidden_states)
+    given_scores = torch.rand(6, dtype=torch.float64).softmax(0).requires_grad_()
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
+    seen = compress(vips, tree, layout, lambda c: given_scores)
+    new_vips, _ = update(seen, toy(seen.hidden_states, seen.lengths, seen.positions, seen.key_bias))
+    (grad,) = torch.autograd.grad(new_vips.square().sum(), given_scores)
+    assert (grad != 0).all()
 
 
 @pytest.mark.parametrize("budgets", BUDGETS)
@@ -210,7 +266,7 @@ def test_second_derivatives_equal_the_reference(budgets, monkeypatch):
     inputs = [hidden_states.requires_grad_(), *(x for toy in layers for x in (toy.q, toy.k, toy.v))]
     layout = CompressionLayout.from_mask(vip, lengths, budgets)
     actual, _ = run(layers, hidden_states, layout, straight_through=False)
-    wanted = expected(layers, hidden_states, vip, lengths, budgets)
+    wanted = expected(layers, hidden_states, vip, lengths, budgets, straight_through=False)
     second = []
     for out in (actual, wanted):
         gradients = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
@@ -324,7 +380,7 @@ def test_bfloat16_tokens_come_back_as_they_were():
     assert relative_error(back[8:], hidden_states[8:]) < 1e-3
 
 
-def test_scores_get_their_gradient_from_what_they_selected():
+def test_scores_get_their_gradient_from_what_moves():
     hidden_states, vip, lengths = batch([(2, 16)], 0)
     layout = CompressionLayout.from_mask(vip, lengths, [(4, 2)])
     vips, tokens = layout.separate(hidden_states)
@@ -338,7 +394,7 @@ def test_scores_get_their_gradient_from_what_they_selected():
     moved = out.detach() - hidden_states[~vip].view(4, 4, WIDTH)
     weight = torch.randn_like(out)
     (grad,) = torch.autograd.grad((out * weight).sum(), scores)
-    wanted = (moved * weight).sum((1, 2)) * torch.tensor([0, 1, 0, 1])
+    wanted = (moved * weight).sum((1, 2)) * torch.tensor([-1, 1, -1, 1])
     assert torch.allclose(grad, wanted)
 
 

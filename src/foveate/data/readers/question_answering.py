@@ -1,4 +1,4 @@
-"""Questions about documents: SCROLLS, QMSum, QuALITY, HotpotQA and WikiHop."""
+"""Questions about documents: SCROLLS, QASPER, QMSum, QuALITY, HotpotQA and WikiHop."""
 
 import json
 import re
@@ -52,6 +52,44 @@ def scrolls_question_record(place: str, record: Record) -> Iterator[Example]:
         choices=choices,
         references=_scrolls_references(record),
     )
+
+
+def qasper_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a file of QASPER (Dasigi et al., 2021), whose papers are the fields of one object.
+
+    The abstract is the first section. The labels of a question are the kinds of its answers, which
+    several people wrote: "extractive", "abstractive", "boolean" and "unanswerable".
+    """
+    for paper in record.values():
+        sections = [("Abstract", paper["abstract"])] + [
+            (section["section_name"] or "", "\n\n".join(section["paragraphs"]))
+            for section in paper["full_text"]
+        ]
+        document = Document.from_sections(
+            paper["title"], [part for part in sections if part[1].strip()]
+        )
+        for question in paper["qas"]:
+            answers = [_qasper_answer(each["answer"]) for each in question["answers"]]
+            yield Example(
+                id=question["question_id"],
+                document=document,
+                query=question["question"],
+                references=tuple(text for text, _ in answers),
+                labels=tuple(sorted({kind for _, kind in answers})),
+            )
+
+
+def _qasper_answer(answer: Record) -> tuple[str, str]:
+    """Write out an answer as the evaluation of QASPER does, and name its kind."""
+    if answer["unanswerable"]:
+        return "Unanswerable", "unanswerable"
+    if answer["extractive_spans"]:
+        return ", ".join(answer["extractive_spans"]), "extractive"
+    if answer["free_form_answer"]:
+        return answer["free_form_answer"], "abstractive"
+    if answer["yes_no"] is None:
+        raise ValueError("one of its answers is empty")
+    return "Yes" if answer["yes_no"] else "No", "boolean"
 
 
 def hotpotqa_record(place: str, record: Record) -> Iterator[Example]:

@@ -101,7 +101,7 @@ def article_cluster_record(place: str, record: Record) -> Iterator[Example]:
 def facetsum_record(place: str, record: Record) -> Iterator[Example]:
     """Parse a paper of FacetSum (Meng et al., 2021) into its four examples.
 
-    The query is the facet: "Purpose", "Method", "Findings" or "Value".
+    The query, and the label, is the facet: "Purpose", "Method", "Findings" or "Value".
     """
     document = Document.from_sections(record["title"], _facetsum_sections(record))
     for facet in _FACETS:
@@ -123,6 +123,16 @@ def facetsum_sections_record(place: str, record: Record) -> Iterator[Example]:
         yield _facetsum_example(record, facet, Document.from_sections(record["title"], own))
 
 
+def facetsum_zero_shot_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a paper of FacetSum into its examples of "Findings" and "Value" with their sections.
+
+    A model that is trained with these is tested with `facetsum_sections` (HDT, Table 3).
+    """
+    for example in facetsum_sections_record(place, record):
+        if example.query in ("Findings", "Value"):
+            yield example
+
+
 def _facetsum_sections(record: Record) -> list[tuple[str, str]]:
     titles = ["" if name == "__NO_TITLE__" else name for name in record["section_names"]]
     texts = ["\n\n".join(paragraphs) for paragraphs in record["sections"]]
@@ -133,7 +143,7 @@ def _facetsum_example(record: Record, facet: str, document: Document) -> Example
     names, paragraphs = record["abstract_sections_names"], record["abstract_sections"]
     summary = " ".join(dict(zip(names, paragraphs, strict=True))[_FACETS[facet]])
     name = f"{record['id']} {facet}"
-    return Example(id=name, document=document, query=facet, references=(summary,))
+    return Example(id=name, document=document, query=facet, references=(summary,), labels=(facet,))
 
 
 def _sections_of_facet(sections: list[tuple[str, str]], facet: str) -> list[tuple[str, str]]:

@@ -31,8 +31,9 @@ class HDTConfig(PreTrainedConfig):
         num_layers: Number of encoder blocks.
         num_heads: Number of attention heads.
         position_embedding_type: "hierarchical" adds the position of every token on every level to
-            its embedding, as published (HDT, eq. 2); "rotary" turns queries and keys by positions
-            in reading order instead, with which models that are trained from scratch learn faster.
+            its embedding, as published (HDT, eq. 2), where it is called "absolute"; "rotary" turns
+            queries and keys by positions in reading order instead, with which models that are
+            trained from scratch learn faster.
         rope_theta: The base of the frequencies of rotary positions.
         num_position_levels: Number of levels below the root that are part of every token's
             hierarchical position (3: section, sentence, token). Tokens of deeper levels add their
@@ -44,8 +45,12 @@ class HDTConfig(PreTrainedConfig):
         initializer_factor: Scale of the initial weights, as in T5.
         num_decoder_layers: Number of decoder blocks of an encoder-decoder (6 in HDT-ED), None for
             an encoder.
+        is_encoder_decoder: False for an encoder even if `num_decoder_layers` is given, which
+            published configurations always do; None to follow `num_decoder_layers`.
         decode_anchors: What the decoder attends to: "section" anchors, section and "sentence"
-            anchors, or every "token" (HDT, Table 3).
+            anchors, or every "token" (HDT, Table 3). Published configurations have
+            `decode_anchor_tokens` instead: false for every token, true for anchors alone, of which
+            kind the caller says there and "sentence" is assumed here.
         relative_attention_num_buckets: Number of buckets of the decoder's relative position bias.
             Block 0 of the encoder has such a table too, which no layer uses; it is kept so that
             published weights load and save unchanged.
@@ -59,7 +64,8 @@ class HDTConfig(PreTrainedConfig):
     Raises:
         ValueError: An unknown feed-forward, unknown edges, an unknown `decode_anchors` or
             `position_embedding_type`, a size that is too small, a `rope_theta` that is not
-            positive, or rotary positions for heads of an odd width.
+            positive, rotary positions for heads of an odd width, a decoder without a number of
+            blocks, or a published model that is not hierarchical or has biases.
     """
 
     model_type = "hdt"
@@ -86,6 +92,7 @@ class HDTConfig(PreTrainedConfig):
     layer_norm_epsilon: float = 1e-6
     initializer_factor: float | int = 1.0
     num_decoder_layers: int | None = None
+    is_encoder_decoder: bool | None = None  # type: ignore[assignment] # a bool once it is made
     decode_anchors: str = "token"
     relative_attention_num_buckets: int = 32
     relative_attention_max_distance: int = 128
@@ -112,9 +119,27 @@ class HDTConfig(PreTrainedConfig):
         self.is_gated_act = bool(gate)
         # T5's "gated-gelu" has always meant the tanh approximation.
         self.dense_act_fn = "gelu_new" if gate and activation == "gelu" else activation
-        self.is_encoder_decoder = self.num_decoder_layers is not None
-        super().__post_init__(**kwargs)
+        if self.is_encoder_decoder is None:
+            self.is_encoder_decoder = self.num_decoder_layers is not None
+        elif not self.is_encoder_decoder:
+            self.num_decoder_layers = None
+        elif self.num_decoder_layers is None:
+            raise ValueError("an encoder-decoder needs num_decoder_layers (6 in HDT-ED)")
+        super().__post_init__(**self._read_published(kwargs))
         self.check()
+
+    def _read_published(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Set what published configurations name otherwise, and return the other fields."""
+        if not fields.get("is_hierarchical", True) or fields.get("use_bias", False):
+            raise ValueError(
+                "is_hierarchical=False and use_bias=True are not supported: no published "
+                "checkpoint has them"
+            )
+        if self.position_embedding_type == "absolute":
+            self.position_embedding_type = "hierarchical"
+        if fields.pop("decode_anchor_tokens", False):
+            self.decode_anchors = "sentence"
+        return fields
 
     def check(self) -> None:
         """Validate all fields but the feed-forward's.

@@ -363,7 +363,7 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
             if all_hidden_states is not None:
                 all_hidden_states.append(_add(hidden_states, update))
             hidden_states, update = block(hidden_states, layout, update, rotation)
-        output: Tensor = self.final_layer_norm(_add(hidden_states, update))
+        output: Tensor = drop(self.dropout, self.final_layer_norm(_add(hidden_states, update)))
         return output
 
     @property

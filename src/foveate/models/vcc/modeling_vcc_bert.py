@@ -53,7 +53,13 @@ class _Layer(nn.Module):
     intermediate: Any
     output: Any
 
-    def forward(self, hidden_states: Tensor, table: None, inputs: AttentionInputs) -> Tensor:
+    def forward(
+        self,
+        hidden_states: Tensor,
+        table: None,
+        inputs: AttentionInputs,
+        key_bias: Tensor | None,
+    ) -> Tensor:
         """Apply the layer to `(tokens, d)`; BERT has no table of biases."""
         attention = self.attention.self
         layers = attention.query, attention.key, attention.value
@@ -63,7 +69,7 @@ class _Layer(nn.Module):
             k,
             v,
             q_lengths=inputs.lengths,
-            key_bias=inputs.key_bias,
+            key_bias=key_bias,
             scale=attention.attention_head_size**-0.5,
         )
         attended = self.attention.output(attended.flatten(1), hidden_states)

@@ -52,21 +52,27 @@ class AttentionInputs(NamedTuple):
     Attributes:
         lengths: The lengths of the runs of tokens that do, host integers.
         positions: `(tokens,)`; 0, 1, … in each run if None.
-        key_bias: `(tokens,)`, added to the scores of a key; none if None.
     """
 
     lengths: tuple[int, ...]
     positions: Tensor | None = None
-    key_bias: Tensor | None = None
 
 
 class VccLayer(Protocol):
     """A layer on packed tokens."""
 
     def __call__(
-        self, hidden_states: Tensor, table: Tensor | None, inputs: AttentionInputs, /
+        self,
+        hidden_states: Tensor,
+        table: Tensor | None,
+        inputs: AttentionInputs,
+        key_bias: Tensor | None,
+        /,
     ) -> Any:
-        """Return the hidden states of the next layer."""
+        """Return the hidden states of the next layer; `key_bias` is added to a key's scores.
+
+        What needs a gradient is an argument of its own, as gradient checkpointing requires.
+        """
 
     def vip_scores(
         self,
@@ -249,16 +255,20 @@ class VccLayout:
         lengths, vip_counts = ((n,) * len(self.lengths) for n in (size, vip_slots))
         return VccLayout(lengths, vip_counts, is_vip, no_token.index_fill(0, places, True)), places
 
-    def segments(self, size: int) -> AttentionInputs:
-        """Divide sequences into segments of up to `size` tokens, which the first layers see."""
+    def segments(self, size: int) -> tuple[AttentionInputs, Tensor | None]:
+        """Divide sequences into segments of up to `size` tokens, which the first layers see.
+
+        Returns:
+            The segments and, if there is padding, the bias that hides it as keys.
+        """
         lengths = tuple(min(size, n - start) for n in self.lengths for start in range(0, n, size))
         if self.is_real is None:
-            return AttentionInputs(lengths)
+            return AttentionInputs(lengths), None
         place = torch.arange(len(self.is_real), device=self.is_real.device)
         first = place - place % self.lengths[0] % size
         # Where all is padding, it attends to itself, because a softmax over nothing is not finite.
         is_hidden = ~self.is_real & self.is_real[first]
-        return AttentionInputs(lengths, key_bias=mask_to_bias(~is_hidden))
+        return AttentionInputs(lengths), mask_to_bias(~is_hidden)
 
     def compression(self, config: Any, device: torch.device) -> CompressionLayout:
         """Locate VIP tokens and the segments of all resolutions, without synchronizing."""
@@ -345,7 +355,7 @@ class CapturableVccEncoder(CapturableEncoder):
         for layer in layers[:num_segment_layers]:
             if recorded.hidden_states is not None:
                 recorded.hidden_states.append(hidden_states)
-            hidden_states = layer(hidden_states, table, segments)
+            hidden_states = layer(hidden_states, table, *segments)
         if num_segment_layers >= len(layers):
             return hidden_states
         vips, others = compression.separate(hidden_states)
@@ -355,8 +365,9 @@ class CapturableVccEncoder(CapturableEncoder):
                 recorded.hidden_states.append(compression.combine(vips, tree.to_tokens(vips.dtype)))
             score = partial(layer.vip_scores, vips, compression, bias)
             compressed = compress(vips, tree, compression, score, explore=self.training)
-            inputs = AttentionInputs(compressed.lengths, compressed.positions, compressed.key_bias)
-            vips, tree = update(compressed, layer(compressed.hidden_states, table, inputs))
+            inputs = AttentionInputs(compressed.lengths, compressed.positions)
+            output = layer(compressed.hidden_states, table, inputs, compressed.key_bias)
+            vips, tree = update(compressed, output)
             if recorded.scores is not None and recorded.resolutions is not None:
                 recorded.scores.append(compressed.scores)
                 recorded.resolutions.append(compressed.resolution)

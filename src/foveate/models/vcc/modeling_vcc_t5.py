@@ -35,7 +35,11 @@ class VccT5Attention(T5Attention):
     """Attention of packed tokens with T5's projections."""
 
     def forward(  # type: ignore[override] # takes packed tokens, and lengths in place of a mask
-        self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs
+        self,
+        hidden_states: Tensor,
+        table: Tensor,
+        inputs: AttentionInputs,
+        key_bias: Tensor | None,
     ) -> Tensor:
         """Attend `(tokens, d_model)`, with the biases `(num_buckets, heads)`."""
         q, k, v = project_heads(hidden_states, self.n_heads, self.q, self.k, self.v)
@@ -47,7 +51,7 @@ class VccT5Attention(T5Attention):
             q_positions=inputs.positions,
             k_positions=inputs.positions,
             q_lengths=inputs.lengths,
-            key_bias=inputs.key_bias,
+            key_bias=key_bias,
             max_distance=self.relative_attention_max_distance,
         )
         output: Tensor = self.o(attended.flatten(1))
@@ -76,9 +80,15 @@ class VccT5SelfAttentionLayer(nn.Module):
         self.layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
-    def forward(self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs) -> Tensor:
+    def forward(
+        self,
+        hidden_states: Tensor,
+        table: Tensor,
+        inputs: AttentionInputs,
+        key_bias: Tensor | None,
+    ) -> Tensor:
         """Apply the layer, see `VccT5Attention.forward`."""
-        attended = self.SelfAttention(self.layer_norm(hidden_states), table, inputs)
+        attended = self.SelfAttention(self.layer_norm(hidden_states), table, inputs, key_bias)
         output: Tensor = hidden_states + self.dropout(attended)
         return output
 
@@ -91,9 +101,15 @@ class VccT5Block(GradientCheckpointingLayer):
         attention = VccT5SelfAttentionLayer(config, has_relative_attention_bias)
         self.layer = nn.ModuleList([attention, T5LayerFF(config)])
 
-    def forward(self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs) -> Tensor:
+    def forward(
+        self,
+        hidden_states: Tensor,
+        table: Tensor,
+        inputs: AttentionInputs,
+        key_bias: Tensor | None,
+    ) -> Tensor:
         """Apply both layers."""
-        attended = self.layer[0](hidden_states, table, inputs)
+        attended = self.layer[0](hidden_states, table, inputs, key_bias)
         output: Tensor = self.layer[1](attended)
         return output
 

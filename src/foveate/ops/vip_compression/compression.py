@@ -1,6 +1,14 @@
-"""The compressed sequences of a layer: selecting and updating segments (VCC, Alg. 1, 2)."""
+"""The compressed sequences of a layer: selecting and updating segments (VCC, Alg. 1, 2).
 
-from collections.abc import Callable
+Which segments are split is not differentiable. As in the published code, a token therefore carries
+a score of value 1, through which gradients reach the attention that ranked the segments. With s(p)
+= 1 + p - stop(p), of value 1, where p is the share of a segment in its sequence's scores: s(p) for
+the parts of a segment that is split, s(1 - p) for one that is not, and the product over levels. The
+logarithm of a token's score is part of its bias as a key, and what a layer adds to the token is
+multiplied by the score.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,7 +49,9 @@ class Compressed:
         positions: `(t,)`, positions in the sequences.
         key_bias: `(t,)`, at least float32: the logarithm of the multiplicity, with which a token is
             attended to as often as it stands for tokens; -inf for a segment that is split, whose
-            parts are tokens themselves, and for padding.
+            parts are tokens themselves, and for padding. With the gradient of `log_scores`.
+        log_scores: `(t,)`, the logarithms of the tokens' scores, which are 0 and have a gradient;
+            None if the scores of segments have none.
         lengths: Tokens of each sequence, on the host.
         splits: For each level but the last, the segments that are split.
         layout: Layout of the batch.
@@ -52,6 +62,7 @@ class Compressed:
     hidden_states: Tensor
     positions: Tensor
     key_bias: Tensor
+    log_scores: Tensor | None
     lengths: tuple[int, ...]
     splits: tuple[LevelSplit, ...]
     layout: CompressionLayout
@@ -138,10 +149,13 @@ def compress(
         if not is_last:
             parts = segments[:, None] * ratio + torch.arange(ratio, device=tokens.device)
             candidate_segments = parts.flatten()
+    key_bias = _by_sequence(key_bias, layout).to(tree.means.dtype)
+    log_scores = _log_scores(splits, [delta.shape[1] for delta in deltas], layout)
     return Compressed(
         hidden_states=_by_sequence(tokens, layout),
         positions=_by_sequence(positions, layout),
-        key_bias=_by_sequence(key_bias, layout).to(tree.means.dtype),
+        key_bias=key_bias if log_scores is None else key_bias + log_scores,
+        log_scores=log_scores,
         lengths=layout.lengths,
         splits=tuple(splits),
         layout=layout,
@@ -154,8 +168,7 @@ def update(compressed: Compressed, hidden_states: Tensor) -> tuple[Tensor, Segme
     """Replace the compressed tokens by the output of a layer (VCC, Alg. 2).
 
     A segment that is split gets the mean of its parts. The tokens of other segments move with their
-    segment's mean without being touched. Scores get their gradient from the residual update of the
-    parts that they selected, which is multiplied by (1 + s - stop(s)) for a segment of score s.
+    segment's mean without being touched.
 
     Args:
         compressed: The output of `compress`; its tree is overwritten.
@@ -166,13 +179,14 @@ def update(compressed: Compressed, hidden_states: Tensor) -> tuple[Tensor, Segme
     """
     layout, tree = compressed.layout, compressed.tree
     steps = implementation(hidden_states, compressed.backend)
-    _, *old_levels = _by_level(compressed.hidden_states, layout)
+    if compressed.log_scores is not None:
+        added = (hidden_states - compressed.hidden_states).detach()
+        log_scores = compressed.log_scores[:, None].to(hidden_states.dtype)
+        hidden_states = torch.addcmul(hidden_states, added, log_scores)
     vips, *levels = _by_level(hidden_states, layout)
     deltas, means = list(tree.deltas), levels[-1]
     for level in reversed(range(len(deltas))):
-        split, residuals = compressed.splits[level], None
-        if split.scores.requires_grad:
-            residuals = means.detach() - old_levels[level + 1].detach()
+        split = compressed.splits[level]
         means, deltas[level] = steps.merge(
             levels[level],
             means,
@@ -180,10 +194,23 @@ def update(compressed: Compressed, hidden_states: Tensor) -> tuple[Tensor, Segme
             split.chosen,
             split.segments,
             layout.token_counts[level + 1],
-            split.scores,
-            residuals,
         )
     return vips, SegmentTree(means, tuple(deltas))
+
+
+def _log_scores(
+    splits: Sequence[LevelSplit], ratios: Sequence[int], layout: CompressionLayout
+) -> Tensor | None:
+    """Return the logarithms of the scores of all tokens, in sequence order; see `Compressed`."""
+    if not splits[0].scores.requires_grad:
+        return None
+    log_score = splits[0].scores.new_zeros(())  # of the segments that a candidate is part of
+    levels = [log_score.expand(len(layout.vip_index))]
+    for (scores, chosen, _), ratio in zip(splits, ratios, strict=True):
+        share = scores - scores.detach()
+        levels.append(log_score - share)
+        log_score = (log_score + share).index_select(0, chosen)[:, None].expand(-1, ratio).flatten()
+    return _by_sequence(torch.cat([*levels, log_score]), layout)
 
 
 def _best(scores: Tensor, candidates: PackedLengths, counts: PackedLengths) -> Tensor:

@@ -117,8 +117,6 @@ def merge(
     chosen: Tensor,
     segments: Tensor,
     counts: Tensor,
-    scores: Tensor,
-    residuals: Tensor | None,
     *,
     chained: bool = True,
 ) -> tuple[Tensor, Tensor]:
@@ -131,20 +129,13 @@ def merge(
         chosen: Candidates that are split, `(s,)`.
         segments: Their indices among all segments, `(s,)`.
         counts: Tokens of all parts of the level, `(segments · ratio,)`.
-        scores: Scores of the candidates, `(c,)`.
-        residuals: What the layer has added to the parts, `(s · ratio, d)`, if the scores get a
-            gradient from it.
         chained: See `split`.
 
     Returns:
         The means of the candidates `(c, d)` in the dtype of the Δs, that of a split segment from
         its parts; and the Δs to use from then on.
     """
-    shape = (len(chosen), delta.shape[1])
-    parts = parts.to(delta.dtype).unflatten(0, shape)
-    if residuals is not None:
-        score = scores[chosen][:, None, None].to(parts.dtype)
-        parts = parts + residuals.to(parts.dtype).unflatten(0, shape) * (score - score.detach())
+    parts = parts.to(delta.dtype).unflatten(0, (len(chosen), delta.shape[1]))
     count = counts.view(delta.shape[:2]).index_select(0, segments)[:, :, None]
     part_means = (parts * count).sum(1) / count.sum(1).clamp(min=1)
     new_means = means.to(delta.dtype).index_copy(0, chosen, part_means)

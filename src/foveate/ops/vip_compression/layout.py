@@ -105,7 +105,7 @@ class CompressionLayout:
         padded_index: `(n,)`, the padded position of each packed token; arbitrary for a VIP token.
         padding: `(p,)` bool, the padded positions without a token; None if there are none.
         vip_positions: `(n_p,)`, positions of the VIP tokens in their sequences.
-        vip_weights: `(n_p,)` float32, the weight of each VIP token in its sequence's mean score:
+        vip_weights: `(n_p,)` float64, the weight of each VIP token in its sequence's mean score:
             1 over their number, 0 for a token that only fills a slot.
         token_counts: For each level, the number of tokens in each segment, `(segments,)`.
         segment_positions: For each level, the rounded mean position of each segment,
@@ -368,7 +368,7 @@ def _mean_weights(is_vip: Tensor, vip_counts: PackedLengths) -> Tensor:
     padded = vip_counts.pad(is_vip)
     if vip_counts.padding is not None:
         padded = padded & ~vip_counts.padding
-    return vip_counts.unpad(padded / padded.sum(1, keepdim=True).clamp(min=1))
+    return vip_counts.unpad(padded.double() / padded.sum(1, keepdim=True).clamp(min=1))
 
 
 @cached_for_graphs(64)  # as `packed_lengths`

@@ -77,7 +77,8 @@ def vip_scores(
     dtype = accumulation_dtype(q.dtype)
     q, k = vips.pad(q.to(dtype) * scale), keys.pad(k.to(dtype))
     q_positions, k_positions = vips.pad(layout.vip_positions), keys.pad(candidates.positions)
-    vip_weights, key_bias = vips.pad(layout.vip_weights), keys.pad(candidates.key_bias.to(dtype))
+    vip_weights = vips.pad(layout.vip_weights.to(dtype))
+    key_bias = keys.pad(candidates.key_bias.to(dtype))
     if vips.padding is not None:
         vip_weights = vip_weights.masked_fill(vips.padding, 0)
     if keys.padding is not None:

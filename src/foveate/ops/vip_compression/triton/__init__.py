@@ -56,9 +56,7 @@ def build(tokens: Tensor, counts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor
         delta = torch.empty(shape, dtype=torch.float32, device=tokens.device)
         old_means = delta.new_empty(shape[::2])  # all are replaced
         all_segments = torch.arange(len(count), device=tokens.device)
-        means, delta = _Merge.apply(
-            old_means, means, delta, all_segments, all_segments, finer, None, None
-        )
+        means, delta = _Merge.apply(old_means, means, delta, all_segments, all_segments, finer)
         deltas.insert(0, delta)
     return means, deltas
 
@@ -88,14 +86,9 @@ def merge(
     chosen: Tensor,
     segments: Tensor,
     counts: Tensor,
-    scores: Tensor,
-    residuals: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Write the parts of the chosen candidates; see `foveate.ops.vip_compression.eager`."""
-    needed_scores = None if residuals is None else scores
-    new_means, delta = _Merge.apply(
-        means, parts.contiguous(), delta, chosen, segments, counts, needed_scores, residuals
-    )
+    new_means, delta = _Merge.apply(means, parts.contiguous(), delta, chosen, segments, counts)
     return new_means, delta
 
 
@@ -193,22 +186,17 @@ def _fake_merge_backward(
     chosen: Tensor,
     segments: Tensor,
     counts: Tensor,
-    residuals: Tensor | None,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     num_parts = len(chosen) * d_delta.shape[1]
-    d_scores = d_delta.new_empty(0 if residuals is None else len(chosen))
-    return d_delta.new_empty(num_parts, d_delta.shape[2], dtype=dtype), d_scores
+    return d_delta.new_empty(num_parts, d_delta.shape[2], dtype=dtype)
 
 
-@define_op(
+_merge_backward_op = define_op(
     "vip_merge_backward(Tensor d_means, Tensor(a!) d_delta, Tensor chosen, Tensor segments, "
-    "Tensor counts, Tensor? residuals, ScalarType dtype) -> (Tensor, Tensor)",
+    "Tensor counts, ScalarType dtype) -> Tensor",
     fake=_fake_merge_backward,
-)
-def _merge_backward_op(d_means: Tensor, d_delta: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    d_parts, d_scores = _segments.merge_backward(d_means.contiguous(), d_delta, *rest)
-    return d_parts, or_empty(d_scores, d_delta)
+)(_segments.merge_backward)
 
 
 class _Scores(torch.autograd.Function):
@@ -266,24 +254,24 @@ class _Split(torch.autograd.Function):
 
 
 class _Merge(torch.autograd.Function):
-    """Another link of the chain; scores get the gradient of a factor on the layer's residuals."""
+    """Another link of the chain."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        means, parts, delta, chosen, segments, counts, scores, residuals = arguments
+        means, parts, delta, chosen, segments, counts = arguments
         ctx.mark_dirty(delta)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(chosen, segments, counts, residuals)
+        ctx.save_for_backward(chosen, segments, counts)
         ctx.dtypes, ctx.means_shape = (means.dtype, parts.dtype), means.shape
-        ctx.shape, ctx.scores_shape = delta.shape, None if scores is None else scores.shape
-        return _merge_op(*arguments[:6]), delta
+        ctx.shape = delta.shape
+        return _merge_op(*arguments), delta
 
     @staticmethod
     @once_differentiable
     def backward(
         ctx: Any, d_means: Tensor | None, d_delta: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        chosen, segments, counts, residuals = ctx.saved_tensors
+        chosen, segments, counts = ctx.saved_tensors
         options = {"dtype": torch.float32, "device": chosen.device}
         if d_means is None:
             d_means = torch.zeros(ctx.means_shape, **options)
@@ -291,11 +279,8 @@ class _Merge(torch.autograd.Function):
             d_delta = torch.zeros(ctx.shape, **options)
         d_delta = d_delta.contiguous()
         means_dtype, parts_dtype = ctx.dtypes
-        d_parts, d_chosen = _merge_backward_op(
-            d_means, d_delta, chosen, segments, counts, residuals, parts_dtype
+        d_parts = _merge_backward_op(
+            d_means.contiguous(), d_delta, chosen, segments, counts, parts_dtype
         )
         d_old_means = d_means.to(means_dtype, copy=True).index_fill_(0, chosen, 0)
-        d_scores = None
-        if ctx.scores_shape is not None:
-            d_scores = d_chosen.new_zeros(ctx.scores_shape).index_copy_(0, chosen, d_chosen)
-        return d_old_means, d_parts, d_delta, None, None, None, d_scores, None
+        return d_old_means, d_parts, d_delta, None, None, None

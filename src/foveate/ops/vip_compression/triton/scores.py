@@ -164,7 +164,7 @@ def _scores(
         for first in range(0, num_vips, VIPS):
             vip = first + tl.arange(0, VIPS)
             q_position = load_vips(q_positions, q_start, first, num_vips, VIPS)
-            vip_weight = load_vips(vip_weights, q_start, first, num_vips, VIPS)
+            vip_weight = load_vips(vip_weights, q_start, first, num_vips, VIPS).to(tl.float32)
             bias_index = bias_indices(q_position, k_position, reach)
             for head in range(heads):
                 queries = load_head(

@@ -196,7 +196,7 @@ def _query_gradients(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
     )
     q_position = load_vips(q_positions, q_start, first, num_vips, VIPS)
-    vip_weight = load_vips(vip_weights, q_start, first, num_vips, VIPS) / heads
+    vip_weight = load_vips(vip_weights, q_start, first, num_vips, VIPS).to(tl.float32) / heads
     log_total = load_lse(lse, q_start + vip, head, heads, n_vips, exists, PARTS)
     mean = load_sum(sums, q_start + vip, head, heads, n_vips, exists, PARTS)
     result = tl.zeros([VIPS, WIDTH], tl.float32)
@@ -288,7 +288,9 @@ def _key_gradients(
                 q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
             )
             q_position = load_vips(q_positions, q_start, first, num_vips, VIPS)
-            vip_weight = load_vips(vip_weights, q_start, first, num_vips, VIPS) / heads
+            vip_weight = (
+                load_vips(vip_weights, q_start, first, num_vips, VIPS).to(tl.float32) / heads
+            )
             log_total = load_lse(lse, q_start + vip, head, heads, n_vips, exists, PARTS)
             mean = load_sum(sums, q_start + vip, head, heads, n_vips, exists, PARTS)
             bias_index = bias_indices(q_position, k_position, reach)

@@ -69,10 +69,9 @@ def merge_backward(
     chosen: Tensor,
     segments: Tensor,
     counts: Tensor,
-    residuals: Tensor | None,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor | None]:
-    """Return the gradients of the parts and of the chosen scores; clear that of the chosen Δs.
+) -> Tensor:
+    """Return the gradient of the parts, and clear that of the chosen Δs.
 
     Args:
         d_means: Gradient of the means, `(c, d)`.
@@ -80,18 +79,15 @@ def merge_backward(
         chosen: Candidates that are split, `(s,)`.
         segments: Their indices among all segments, `(s,)`.
         counts: Tokens of all parts, `(segments · ratio,)`.
-        residuals: What the layer has added to the parts, `(s · ratio, d)`, if the scores need a
-            gradient.
         dtype: Dtype of the parts and of their gradient.
     """
     num_chosen, ratio, width = len(chosen), *d_delta.shape[1:]
     d_parts = d_delta.new_empty(num_chosen * ratio, width, dtype=dtype)
-    blocks, sizes = _tile_sizes(ratio, width)
-    d_scores = None if residuals is None else d_delta.new_empty(num_chosen, blocks)
     if num_chosen:
-        tensors = d_means, d_delta, chosen, segments, counts, residuals, d_parts, d_scores
+        blocks, sizes = _tile_sizes(ratio, width)
+        tensors = d_means, d_delta, chosen, segments, counts, d_parts
         launch(_merge_backward, num_chosen * blocks, tensors, (), (ratio,), sizes)
-    return d_parts, None if d_scores is None else d_scores.sum(1)
+    return d_parts
 
 
 def _tile_sizes(ratio: int, width: int) -> tuple[int, tuple[int, int, int]]:
@@ -208,9 +204,7 @@ def _merge_backward(
     chosen,
     segments,
     counts,
-    residuals,
     d_parts,
-    d_scores,
     ratio,
     CHANNELS: tl.constexpr,
     PARTS: tl.constexpr,
@@ -226,8 +220,5 @@ def _merge_backward(
     grad = share[:, None] * d_mean[None, :] - d_deltas
     first = index * ratio * CHANNELS
     tl.store(d_parts + first + offset, grad.to(d_parts.dtype.element_ty), mask=mask)
-    if residuals is not None:
-        residual = tl.load(residuals + first + offset, mask=mask, other=0.0).to(tl.float32)
-        tl.store(d_scores + tl.program_id(0), tl.sum(tl.sum(grad * residual, 1), 0))
     tl.debug_barrier()  # another thread may still have to read what this one clears
     tl.store(source, tl.zeros([PARTS, BLOCK], tl.float32), mask=mask)
