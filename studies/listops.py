@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=20, help="most nested operators")
     parser.add_argument("--operands", type=int, default=5, help="most operands of an operator")
     parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--batch", type=int, default=200)
     parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -125,7 +126,7 @@ def start_training(
     name: str, seed: int, options: argparse.Namespace, device: str
 ) -> tuple[nn.Module, torch.optim.AdamW]:
     """Build a model and its optimizer."""
-    model = build(name, options.layers, seed).to(device).train()
+    model = build(name, options.layers, options.heads, seed).to(device).train()
     trained = [p for p in model.parameters() if p.requires_grad]
     fused = device == "cuda"
     return model, torch.optim.AdamW(trained, lr=RATE, weight_decay=0.01, fused=fused)
@@ -245,7 +246,16 @@ def gather(options: argparse.Namespace, times: dict[str, dict[str, float]]) -> N
     results = {
         "recipe": {
             name: getattr(options, name)
-            for name in ("layers", "batch", "examples", "epochs", "seeds", "depth", "operands")
+            for name in (
+                "layers",
+                "heads",
+                "batch",
+                "examples",
+                "epochs",
+                "seeds",
+                "depth",
+                "operands",
+            )
         },
         "ms a step, alone": times,
         "models": {

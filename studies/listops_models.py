@@ -1,9 +1,9 @@
 """The models that learn ListOps: HDT over trees; dense attention, Longformer and HAT over text.
 
-All have 12 layers of width 128 with 4 heads, HAT four layers across segments besides. HDT reads
-trees without positions and answers at the outermost operator. The others have BERT's layers and
-learned positions, read the sequence form, and answer at its first token. A model takes what its
-`read` prepares on the CPU, and gives logits `(expressions, 10)`.
+All have 12 layers of width 128, with 4 heads unless asked otherwise, HAT four layers across
+segments besides. HDT reads trees without positions and answers at the outermost operator. The
+others have BERT's layers and learned positions, read the sequence form, and answer at its first
+token. A model takes what its `read` prepares on the CPU, and gives logits `(expressions, 10)`.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +17,7 @@ from foveate.ops.window_attention import GlobalKeysValues, global_attention, win
 from hat import HATConfig, HATLayer, HATModel, initialize
 from listops_data import PADDING, START, VOCABULARY, Expressions
 
-SIZES = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4}
+SIZES = {"hidden_size": 128, "intermediate_size": 512}
 SEGMENT = WINDOW = 64
 MAX_LENGTH = 1024
 SHORT = 0.95
@@ -43,15 +43,16 @@ class ListOpsModel(Protocol):
         ...
 
 
-def build(name: str, num_layers: int, seed: int) -> nn.Module:
+def build(name: str, num_layers: int, num_heads: int, seed: int) -> nn.Module:
     """Build one of `MODELS` with random weights."""
     torch.manual_seed(seed)
     if name in EDGES:
-        return TreeClassifier(num_layers, EDGES[name])
+        return TreeClassifier(num_layers, num_heads, EDGES[name])
     config = HATConfig(
         VOCABULARY,
         **SIZES,
         num_hidden_layers=num_layers,
+        num_attention_heads=num_heads,
         segment_length=SEGMENT,
         max_segments=MAX_LENGTH // SEGMENT,
     )
@@ -61,15 +62,15 @@ def build(name: str, num_layers: int, seed: int) -> nn.Module:
 class TreeClassifier(nn.Module):
     """HDT on trees of operators and digits, without positions."""
 
-    def __init__(self, num_layers: int, edges: tuple[str, ...]) -> None:
+    def __init__(self, num_layers: int, num_heads: int, edges: tuple[str, ...]) -> None:
         super().__init__()
         config = HDTConfig(
             vocab_size=VOCABULARY,
             d_model=SIZES["hidden_size"],
-            d_kv=SIZES["hidden_size"] // SIZES["num_attention_heads"],
+            d_kv=SIZES["hidden_size"] // num_heads,
             d_ff=SIZES["intermediate_size"],
             num_layers=num_layers,
-            num_heads=SIZES["num_attention_heads"],
+            num_heads=num_heads,
             edges=edges,
             num_labels=10,
             problem_type="single_label_classification",

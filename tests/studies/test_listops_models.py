@@ -14,7 +14,7 @@ def expressions():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_answer_to_an_expression_does_not_depend_on_the_others(name, expressions):
-    model = build(name, 3, seed=0).double().eval()
+    model = build(name, 3, num_heads=4, seed=0).double().eval()
     chosen = torch.randperm(40, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         together = model(to_device(model.read(expressions, chosen), "cpu"))
