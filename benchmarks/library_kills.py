@@ -104,8 +104,13 @@ def check(library: Path, states: list[dict[str, str]], encoder: Encoder) -> None
     for entry in index.documents():
         document = index.document(entry.number)
         assert document.text in [state.get(entry.file) for state in states], entry.file
-    hits = index.search(QUERY, top_k=10**6)
-    assert len(hits) == index.state.num_sentences, (len(hits), index.state.num_sentences)
+    found = {
+        (hit.document_idx, sentence.start)
+        for hit in index.search(QUERY, top_k=10**6)
+        for sentence in index.document(hit.document_idx).spans()
+        if hit.span.start <= sentence.start < hit.span.end
+    }
+    assert len(found) == index.state.num_sentences, (len(found), index.state.num_sentences)
 
 
 def compare(library: Path, folder: Path, fresh: Path, encoder: Encoder) -> None:

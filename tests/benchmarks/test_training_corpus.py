@@ -1,4 +1,5 @@
 import gzip
+import json
 
 import pytest
 from hypothesis import given
@@ -51,11 +52,14 @@ def test_a_corpus_keeps_prose_and_the_sentences_of_queries(tmp_path):
 
 
 def test_a_meeting_without_its_topics_has_the_same_sentences():
-    meeting = {
-        "id": "1",
-        "sections": [section("Cod", ["Cod swim.", "Far."]), section("", ["End."])],
-    }
-    assert flat(meeting) == {"id": "1", "sections": [section("", ["Cod swim.", "Far.", "End."])]}
+    turns = [{"speaker": "Ann", "text": f"Cod {i} swims."} for i in range(3)]
+    topics = [{"topic": "Cod", "relevant_text_span": [["0", "1"]]}]
+    text = json.dumps({"topics": topics, "turns": turns})
+    document = Document.from_text(text, format="json")
+    [section] = (one := Document.from_dict(flat({"id": "1", **document.to_dict()}))).sections
+    assert section.title == ""
+    assert list(one.sentences()) == list(document.sentences())
+    assert {paragraph.speaker for paragraph in section.paragraphs} == {"Ann"}
 
 
 @pytest.mark.parametrize(

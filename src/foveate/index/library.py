@@ -107,7 +107,7 @@ class Index:
         >>> index.add(sea).added
         1
         >>> [hit] = index.search("What do fish live on?", top_k=1)
-        >>> hit.span.document, hit.span.path, hit.span.text
+        >>> hit.span.document, hit.span.path, hit.best.text
         ('Sea', ('Fish',), 'They eat herring.')
     """
 

@@ -48,7 +48,7 @@ def contexts(
         >>> from foveate.tasks.context import contexts
         >>> sea = Document.from_sections("Sea", [("Fish", "Cod swim. They eat. They sleep.")])
         >>> [hit] = search("What do fish live on?", sea, top_k=1)
-        >>> [(near.span.text, near.is_marked) for near in contexts(sea, [hit.span], 1)[0]]
+        >>> [(near.span.text, near.is_marked) for near in contexts(sea, [hit.best], 1)[0]]
         [('Cod swim.', False), ('They eat.', True), ('They sleep.', False)]
     """
     if num_sentences < 0:
