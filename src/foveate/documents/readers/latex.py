@@ -270,7 +270,7 @@ class _LatexBlocks:
 
     def _add(self, shown: str, kind: Kind) -> None:
         if shown.strip():
-            self.blocks.append(Prose(_mapped(shown), kind=kind, place=self._place))
+            self.blocks.append(Prose(MappedText.from_text(shown), kind=kind, place=self._place))
             self._marker = ""  # it belongs before this paragraph, not before the next one
 
     def _note_place(self, source: _Source, index: int) -> None:
@@ -586,9 +586,9 @@ class _LatexBlocks:
                     rows.append(cells)
                 cells = []
             index += 1
-        heads = [_mapped(head) for head in rows.pop(0)] if has_heads and len(rows) > 1 else []
+        heads = [MappedText.from_text(head) for head in rows.pop(0)] if has_heads and len(rows) > 1 else []
         for row in rows:
-            if shown := table_row(heads, [_mapped(cell) for cell in row]):
+            if shown := table_row(heads, [MappedText.from_text(cell) for cell in row]):
                 self._add(str(shown), "table")
 
 
@@ -791,10 +791,6 @@ def _written(source: _Source, span: tuple[int, int]) -> str:
     """Return the source of an argument."""
     start, stop = (source.tokens[index].start for index in span)
     return source.text[start:stop]
-
-
-def _mapped(shown: str) -> MappedText:
-    return MappedText.from_source(shown, 0, len(shown))
 
 
 def _tidy(shown: str) -> str:

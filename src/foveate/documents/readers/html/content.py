@@ -13,12 +13,12 @@ from foveate.documents.readers.html.tree import INLINE, Element, Text
 
 _NOT_TEXT = name_set(
     "script style template noscript select button textarea svg canvas iframe object audio video "
-    "head datalist map rp"
+    "head datalist map rp rt rtc"
 )
 _FURNITURE = name_set("nav footer")
 _FURNITURE_ROLES = name_set(
     "navigation banner contentinfo search complementary menu menubar toolbar tablist dialog "
-    "alertdialog doc-toc doc-pagelist doc-backlink doc-pagebreak"
+    "alertdialog doc-toc doc-pagelist"
 )
 _NOTES = re.compile(r"footnote|endnote|citation|admonition|\bnote\b|topic", re.IGNORECASE)
 _MARKS = re.compile(  # names of small things within the text
@@ -122,11 +122,10 @@ def is_invisible(element: Element) -> bool:
         return False
     if "hidden" in attributes and attributes.get("role") != "tabpanel":
         return True
-    if attributes.get("aria-hidden") == "true" or attributes.get("role") in (
-        "doc-backlink",
-        "doc-pagebreak",
-    ):
+    if attributes.get("aria-hidden") == "true" or attributes.get("role") == "doc-pagebreak":
         return True
+    if attributes.get("role") == "doc-backlink":  # the text of a heading may lead to the contents
+        return element.parent is None or element.parent.tag not in _HEADINGS
     if _HIDDEN_STYLE.search(attributes.get("style", "")) and "mathml" not in attributes.get(
         "class", ""
     ):

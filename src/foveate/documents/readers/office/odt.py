@@ -6,11 +6,11 @@ a caption or code, and how lists and headings are numbered.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from foveate.documents import mathml
-from foveate.documents.blocks import ParsedText, collapse, name_set
+from foveate.documents import formulas
+from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.numerals import count_item, format_number
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.package import (
@@ -241,7 +241,7 @@ class _OdtBlocks:
             root = element
             if name and self.package:
                 root = self.package.xml(resolve("", f"{name}/content.xml"))
-            shown = "" if root is None else "".join(_symbols(root))[:_MAX_FORMULA]
+            shown = "" if root is None else formulas.from_mathml(root)[:_MAX_FORMULA]
             if not name:
                 return shown
             self.formulas[name] = shown
@@ -337,15 +337,6 @@ def _property(styles: Iterable[Element | None], name: str) -> str:
             if local(part).endswith("-properties") and (value := attribute(part, name)):
                 return value
     return ""
-
-
-def _symbols(element: Element) -> Iterator[str]:
-    """Yield the symbols of a formula in MathML and the signs between them."""
-    for index, child in enumerate(element):
-        if local(child) not in mathml.HIDDEN:
-            yield mathml.sign_before(local(element), index)
-            yield collapse(child.text or "").translate(mathml.INVISIBLE)
-            yield from _symbols(child)
 
 
 def _table_of(row: Element) -> Element:

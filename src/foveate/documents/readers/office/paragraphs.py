@@ -144,7 +144,7 @@ class BlockCollector:
         texts = Counter(heading.level for heading in clauses)
         most = {level for level, n in texts.items() if 2 * n > counts[level]}
         return [
-            Prose(_mapped(block.text), place=self._places[id(block)])
+            Prose(MappedText.from_text(block.text), place=self._places[id(block)])
             if isinstance(block, Heading) and (id(block) in known or block.level in most)
             else block
             for block in self.blocks
@@ -152,7 +152,7 @@ class BlockCollector:
 
     def _add(self, text: str, kind: Kind, place: str) -> None:
         if text.strip():
-            self.blocks.append(Prose(_mapped(text), kind=kind, place=place))
+            self.blocks.append(Prose(MappedText.from_text(text), kind=kind, place=place))
 
 
 def _is_clause(heading: str) -> bool:
@@ -201,11 +201,6 @@ def table_cell(text: str, row: int, columns: int = 1, rows: int = 1) -> Cell:
     mapped = MappedText()
     mapped.add(collapse(text), row, row)
     return Cell(mapped, columns=columns, rows=rows)
-
-
-def _mapped(text: str) -> MappedText:
-    """Return a separate text; `compose_text` gives it its place in the document's text."""
-    return MappedText.from_source(text, 0, len(text))
 
 
 def _begins_with_heads(rows: Sequence[Sequence[Cell]]) -> bool:
