@@ -42,7 +42,10 @@ def test_latex(latex, shown):
             "∑_{i=1}^{n} x_i",
         ),
         ("<mfenced><mi>a</mi><mi>b</mi></mfenced><annotation>ab</annotation>", "(a, b)"),
-        ("<mo>(</mo><mfrac linethickness='0'><mi>n</mi><mi>k</mi></mfrac><mo>)</mo>", "(n choose k)"),
+        (
+            "<mo>(</mo><mfrac linethickness='0'><mi>n</mi><mi>k</mi></mfrac><mo>)</mo>",
+            "(n choose k)",
+        ),
         ("<mrow>" * 500 + "<mi>x</mi>" + "</mrow>" * 500, "x"),
     ],
 )

@@ -628,11 +628,17 @@ def test_the_number_of_an_item_that_begins_with_a_heading_is_that_of_the_heading
         ("```{note}\n:name: x\nCheck *it*.\n```", [["Check it."]]),
         ("````{tip} A\n```{note}\nB.\n```\n````", [["A"], ["B."]]),
         ("```{toctree}\na\nb\n```\nEnd.", [["End."]]),
-        ("??? info \"More\"\n    Check it.", [["More"], ["Check it."]]),
+        ('??? info "More"\n    Check it.', [["More"], ["Check it."]]),
         ('=== "Linux"\n\n    Check it.', [["Linux"], ["Check it."]]),
-        ("import A from './a'\nimport './b.css';\n\nexport const x = {\n  a: 1,\n}\n\nText.", [["Text."]]),
+        (
+            "import A from './a'\nimport './b.css';\n\nexport const x = {\n  a: 1,\n}\n\nText.",
+            [["Text."]],
+        ),
         ("{/* a remark */}\n\nText.", [["Text."]]),
-        ("Imports matter.\nimport taxes are high.", [["Imports matter.", "import taxes are high."]]),
+        (
+            "Imports matter.\nimport taxes are high.",
+            [["Imports matter.", "import taxes are high."]],
+        ),
         ("% Pumps\n% Ann Lee; Bob Ray\n% 2024-05-03\n\nText.", [["Text."]]),
         ("It costs $5 or $6 or ~~7~~ 8.", [["It costs $5 or $6 or 7 8."]]),
     ],
@@ -710,7 +716,10 @@ BROKEN_GRID = "+---+---+\n| Hose | 5 |\n| Valve\n"
     [
         (GRID, ["Item: Hose long; Price: 5", "Item: Valve; Price: 7"]),
         (f"- A\n\n{GRID}".replace("\n+", "\n  +").replace("\n|", "\n  |"), None),
-        ("  Item    Price\n  ------ ------\n  Tap         9\n  Seal        2\n", ["Item: Tap; Price: 9", "Item: Seal; Price: 2"]),
+        (
+            "  Item    Price\n  ------ ------\n  Tap         9\n  Seal        2\n",
+            ["Item: Tap; Price: 9", "Item: Seal; Price: 2"],
+        ),
         ("------ ------\nTap         9\nSeal        2\n------ ------\n", ["Tap; 9", "Seal; 2"]),
         (BROKEN_GRID, ["+---+---+", "| Hose | 5 |", "| Valve"]),
     ],

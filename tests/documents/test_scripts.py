@@ -48,8 +48,16 @@ TEI = '<hi rend="superscript">', "</hi>", '<hi rend="subscript">', "</hi>"
     ("format", "around", "signs"),
     [
         ("html", "<p>{}</p>", ("<sup>", "</sup>", "<sub>", "</sub>")),
-        ("html", "<table><tr><td>{}<td>Cod<tr><td>A<td>B</table>", ("<sup>", "</sup>", "<sub>", "</sub>")),
-        ("jats", "<article><body><p>{}</p></body></article>", ("<sup>", "</sup>", "<sub>", "</sub>")),
+        (
+            "html",
+            "<table><tr><td>{}<td>Cod<tr><td>A<td>B</table>",
+            ("<sup>", "</sup>", "<sub>", "</sub>"),
+        ),
+        (
+            "jats",
+            "<article><body><p>{}</p></body></article>",
+            ("<sup>", "</sup>", "<sub>", "</sub>"),
+        ),
         ("tei", "<TEI><text><body><p>{}</p></body></text></TEI>", TEI),
         ("latex", "{}", (r"\textsuperscript{", "}", r"\textsubscript{", "}")),
         ("markdown", "{}", ("<sup>", "</sup>", "<sub>", "</sub>")),

@@ -24,6 +24,7 @@ _PAIRS = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "⟨": "⟩", "�
 _DEEPEST = 60
 _LONGEST = 4_000  # characters of LaTeX: its parser takes quadratic time
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_][\u0300-\u036f]?|\S")
+_LAST_WORD = re.compile(r"[^\W\d_]{2,}$")
 _STYLED = re.compile("[\U0001d400-\U0001d7ff]")  # letters and digits in bold, italic and so on
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NOT_SHOWN = re.compile(r"\\(?:label|tag)\*?\s*\{[^{}]*\}|\\(?:notag|nonumber)\b|(?<!\\)%[^\n]*")
@@ -174,14 +175,16 @@ def _row(parts: list[_Part], *, is_inner: bool) -> _Part:
             text = f" {text} "
         elif (text[0].isalnum() or text[0] in "√∛∜") and (
             before.is_open
-            or (before.text[-1:].isalnum() and (_WORD.match(text) or _WORD.fullmatch(before.text)))
+            or (before.text[-1:].isalnum() and (_WORD.match(text) or _LAST_WORD.search(before.text)))
         ):
             text = f" {text}"
         shown += text
         before = part
     inside = [part.text for part in parts[1:-1]]
     is_fenced = bool(parts) and _PAIRS.get(parts[0].text) == parts[-1].text
-    return _Part(shown, is_fenced and not {parts[0].text, parts[-1].text} & {*inside}, before.is_open)
+    return _Part(
+        shown, is_fenced and not {parts[0].text, parts[-1].text} & {*inside}, before.is_open
+    )
 
 
 def _scripted(base: _Part, below: _Part | None, above: _Part | None) -> _Part:
@@ -229,7 +232,9 @@ def _from_omml(element: Any, depth: int) -> Iterator[Element]:
             yield _new("msubsup", [sign, *_parts(child, ("sub", "sup"), depth)])
             yield from _parts(child, ("e",), depth)
         elif name == "d":
-            marks = (_property(child, key, mark) for key, mark in (("begChr", "("), ("endChr", ")")))
+            marks = (
+                _property(child, key, mark) for key, mark in (("begChr", "("), ("endChr", ")"))
+            )
             begin, end = (_token("mo", mark) for mark in marks)
             inside: list[Element] = []
             for part in _parts(child, ("e",), depth):
@@ -271,7 +276,9 @@ def _property(element: Any, name: str, default: str) -> str:
 
 def _is_upright(run: Any) -> bool:
     """Return whether a run is a word such as sin, rather than a product of variables."""
-    return run.find("{*}rPr/{*}sty[@{*}val='p']") is not None or run.find("{*}rPr/{*}nor") is not None
+    return (
+        run.find("{*}rPr/{*}sty[@{*}val='p']") is not None or run.find("{*}rPr/{*}nor") is not None
+    )
 
 
 def _tokens(text: str, words: re.Pattern[str]) -> Iterator[Element]:
@@ -279,7 +286,9 @@ def _tokens(text: str, words: re.Pattern[str]) -> Iterator[Element]:
         yield _token("mtext", text)
         return
     for match in _TOKEN.finditer(text):
-        yield _token("mn" if match[0][0].isdigit() else "mi" if match[0].isalnum() else "mo", match[0])
+        yield _token(
+            "mn" if match[0][0].isdigit() else "mi" if match[0].isalnum() else "mo", match[0]
+        )
 
 
 def _token(tag: str, text: str) -> Element:

@@ -62,12 +62,16 @@ _ATTRIBUTES = re.compile(r"\{:?\s*[#.]\w[^{}]*\}\s*$")  # of a heading: {#instal
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(/?)(su[pb])\s*>", re.IGNORECASE)
 _TITLE_BLOCK = re.compile(r"%[ \t]*(.*)\n(?:%[ \t]*(.*)\n)?(?:%[ \t]*(.*)\n)?")  # of Pandoc
-_IS_MARKED = re.compile(r"^[ \t>]*(?::{3}|`{3,}\s*\{|~{3,}\s*\{|\?{3}|===? \"|import\b|export\b|\{/\*)", re.M)
+_IS_MARKED = re.compile(
+    r"^[ \t>]*(?::{3}|`{3,}\s*\{|~{3,}\s*\{|\?{3}|===? \"|import\b|export\b|\{/\*)", re.M
+)
 _FENCE = re.compile(r"([ \t>]*)(`{3,}|~{3,}|:{3,})[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"\{([\w:-]+)\}[ \t]*(.*)")
 _LABEL = re.compile(r"(?:\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*(?:\{[^{}]*\})?[ \t:]*")
 _OPTION = re.compile(r"\s*:[\w-]+:")
-_BOX = re.compile(r"([ \t]*)(?:\?{3}\+?|===[!+]?)(?=[ \t]+[\w\"])")  # of MkDocs: ??? note, === "Tab"
+_BOX = re.compile(
+    r"([ \t]*)(?:\?{3}\+?|===[!+]?)(?=[ \t]+[\w\"])"
+)  # of MkDocs: ??? note, === "Tab"
 _MODULE = re.compile(
     r"import\s+(?:[\w*{][^\n]*\sfrom\s+)?[\"'][^\n]*[\"'];?\s*|export\s+(?:default|const|let|function)\b.*"
 )
@@ -81,7 +85,9 @@ _DIRECTIVES = name_set(  # of MyST, whose content is Markdown
     "proposition corollary remark example figure aside blockquote prf:theorem prf:lemma prf:proof "
     "prf:definition prf:example prf:remark"
 )
-_SKIPPED = name_set("toctree image include literalinclude bibliography contents tableofcontents raw")
+_SKIPPED = name_set(
+    "toctree image include literalinclude bibliography contents tableofcontents raw"
+)
 _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
 _MIN_ENTRIES = 3  # of a table of contents
 _CONTENTS_MARKS = ("[TOC]", "[[TOC]]", "[[_TOC_]]")  # where a table of contents is inserted
@@ -340,7 +346,9 @@ def _prepared(lines: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], s
     The fences of directives and boxes become blank lines, or their titles become paragraphs; the
     imports and exports of MDX, and the options of directives, are left out.
     """
-    fences: list[tuple[str, str | None]] = []  # that are open, and what closes each of them in Markdown
+    fences: list[
+        tuple[str, str | None]
+    ] = []  # that are open, and what closes each of them in Markdown
     is_option = is_module = False
     for line in lines:
         written = line[0]
@@ -374,7 +382,10 @@ def _prepared(lines: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], s
                     yield line, ""
             else:
                 fences.append((fence[2], "`" * len(fence[2])))
-                yield line, f"{fence[1]}{'`' * len(fence[2])}{directive[2] if directive else fence[3]}"
+                yield (
+                    line,
+                    f"{fence[1]}{'`' * len(fence[2])}{directive[2] if directive else fence[3]}",
+                )
         elif is_module or _MODULE.fullmatch(written.rstrip()):
             is_module = bool(written.strip()) and not written.startswith("import")
             yield line, ""
@@ -383,7 +394,10 @@ def _prepared(lines: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], s
         else:
             box = _BOX.match(written)
             is_tab = box and box[0].strip().startswith("=")
-            yield line, f"{box[1]}!!!{' tab' * bool(is_tab)}{written[box.end() :]}" if box else written
+            yield (
+                line,
+                f"{box[1]}!!!{' tab' * bool(is_tab)}{written[box.end() :]}" if box else written,
+            )
             is_option = False
 
 
