@@ -616,12 +616,13 @@ def raised(text, level="superscript"):
 
 
 def test_scripts_and_symbols_of_a_word_document():
+    beta = run("b", '<w:rFonts w:ascii="Symbol"/>')
     symbol = '<w:r><w:sym w:font="{}" w:char="{}"/></w:r>'
     body = (
         f"<w:p>{run('It is 10')}{raised('−')}{raised('3')}{run(' N per m')}{raised('2')}"
         f"{run(' on the 2')}{raised('nd')}{run(' day. As shown')}{raised('1')}{run(', x')}"
         f"{raised('i', 'subscript')}{run(' of CO')}{raised('2', 'subscript')}{run(' is ')}"
-        f"{symbol.format('Symbol', 'F061')}{run('b', '<w:rFonts w:ascii="Symbol"/>')}"
+        f"{symbol.format('Symbol', 'F061')}{beta}"
         f"{symbol.format('Wingdings', 'F0FC')}{symbol.format('Other', 'zz')}{run('.')}</w:p>"
     )
     document = Document.from_bytes(docx(body))

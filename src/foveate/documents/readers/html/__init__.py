@@ -60,7 +60,7 @@ _PAGE_BREAK = re.compile(r"\bbreak-(?:after|before)\s*:\s*(?:always|page)", re.I
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
 
 
-def read(text: str, *, is_part: bool = False) -> ParsedText:
+def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
     """Read the headings and paragraphs of the content of a page.
 
     Tables become a sentence for each row, and code one for each line. In a page without elements for
@@ -69,9 +69,12 @@ def read(text: str, *, is_part: bool = False) -> ParsedText:
     Args:
         text: The HTML.
         is_part: Whether it is a part of a larger document, which has headings elsewhere.
+        has_quotations: Whether quotations set apart are read.
     """
     root = parse(text)
     regions, left_out = find_content(root)
+    if not has_quotations:
+        left_out |= {element for element in root.elements() if element.tag == "blockquote"}
     walk = _HtmlBlocks(left_out)
     for region in regions:
         walk.read(region)
