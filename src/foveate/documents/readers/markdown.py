@@ -187,6 +187,7 @@ class _MarkdownBlocks:
         for token in self.tokens:
             if token.type in _UNNUMBERED:
                 self.marker = None  # it belongs before these, not before the text after them
+                yield from self.lone_terms()
             name, _, end = token.type.rpartition("_")
             if name in _KINDS:
                 self.change_kind(token, end)

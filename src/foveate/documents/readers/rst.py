@@ -205,9 +205,11 @@ class _RstBlocks:
                 terms, self.terms = self.terms, []
                 yield from definition_blocks(terms, shown, kind)
             elif isinstance(node, (nodes.literal_block, nodes.doctest_block)):
+                yield from self.lone_terms()
                 yield from code_lines(self.paragraph(node, first_line))
             elif isinstance(node, nodes.math_block):
                 written = self.paragraph(node, first_line)
+                yield from self.lone_terms()
                 if written:
                     place = written.source_span(0, len(str(written)))
                     shown = formulas.from_latex(str(written))
@@ -229,6 +231,10 @@ class _RstBlocks:
                 inner = level + isinstance(node, nodes.section)
                 kind = kind if kind == "footnote" else _KINDS.get(type(node), kind)
                 pending.extend((child, inner, kind) for child in reversed(node.children))
+        yield from self.lone_terms()
+
+    def lone_terms(self) -> Iterator[Prose]:
+        """Yield the terms that no paragraph defines."""
         yield from (Prose(term) for term in self.terms)
         self.terms = []
 
