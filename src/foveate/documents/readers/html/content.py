@@ -88,8 +88,13 @@ def find_content(root: Element) -> tuple[list[Element], set[Element]]:
     """
     elements = list(root.elements())
     removed = {element for element in elements if is_invisible(element)}
-    furniture = removed | {element for element in elements if _is_furniture(element)}
     own = {element: _own_text(element) for element in elements}
+    visible = _measure(own, removed)
+    furniture = removed | {
+        element
+        for element in elements
+        if _is_furniture(element) and 2 * visible[element].prose <= visible[root].characters
+    }
     without_roles = _measure(own, furniture)
     regions = _regions(root, elements, without_roles)
     named = furniture | {
