@@ -241,7 +241,9 @@ def test_labels_mean_what_browsers_take_them_for(write, label, encoding, text):
     content = f'<html><head><meta charset="{label}"></head><body><p>{text}</p></body></html>'
     path = write("page.html", content.encode(encoding))
     assert [one.text for one in Document.from_file(path).sentences()] == [text]
-    content = f'<?xml version="1.0" encoding="{label}"?><article><body><p>{text}</p></body></article>'
+    content = (
+        f'<?xml version="1.0" encoding="{label}"?><article><body><p>{text}</p></body></article>'
+    )
     path = write("article.xml", content.encode(encoding))
     assert [one.text for one in Document.from_file(path).sentences()] == [text]
 

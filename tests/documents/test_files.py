@@ -358,10 +358,16 @@ class TestRecords:
     @pytest.mark.parametrize(
         ("text", "read"),
         [
-            ("1,The pump is quiet. It is new.\n2,The hose is long.\n", {1: "The pump is quiet. It is new. 1", 2: "The hose is long. 2"}),
+            (
+                "1,The pump is quiet. It is new.\n2,The hose is long.\n",
+                {1: "The pump is quiet. It is new. 1", 2: "The hose is long. 2"},
+            ),
             ("cod\neel\n", {1: "cod", 2: "eel"}),
             ("sep=;\nid;text\n1;The hose, which is long.\n", {3: "The hose, which is long."}),
-            ("Export of May\n\nid,text\n1,The hose is long.\n", {1: "Export of May", 4: "The hose is long."}),
+            (
+                "Export of May\n\nid,text\n1,The hose is long.\n",
+                {1: "Export of May", 4: "The hose is long."},
+            ),
             ("Item,Price\nHose,5\nTap,6\n", {2: "Item: Hose; Price: 5", 3: "Item: Tap; Price: 6"}),
             (
                 "question,answer\nWhat is in the box?,A pump is in the box.\n",

@@ -310,7 +310,10 @@ QUOTE = "<blockquote {}><p>The seal is broken.</p></blockquote>"
             ["Doch nicht."],
         ),
         ("<p>We agree.</p><p>---- Replied message ----</p><p>The seal.</p>", ["We agree."]),
-        (f"<p>As the poet says:</p>{QUOTE.format('')}", ["As the poet says:", "The seal is broken."]),
+        (
+            f"<p>As the poet says:</p>{QUOTE.format('')}",
+            ["As the poet says:", "The seal is broken."],
+        ),
     ],
 )
 def test_quotations_of_html(body, read_as):

@@ -646,7 +646,10 @@ def test_the_chosen_entry_of_a_list_in_a_form():
     ("name", "content"),
     [
         ("chunk.html", "<html><body><h1>Inner</h1><p>It is here.</p></body></html>"),
-        ("chunk.rtf", r"{\rtf1\ansi{\stylesheet{\s1 heading 1;}}\pard\s1 Inner\par\pard It is here.\par}"),
+        (
+            "chunk.rtf",
+            r"{\rtf1\ansi{\stylesheet{\s1 heading 1;}}\pard\s1 Inner\par\pard It is here.\par}",
+        ),
         ("chunk.docx", docx(paragraph("Inner", "Heading1") + paragraph("It is here."))),
     ],
 )

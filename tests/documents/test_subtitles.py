@@ -126,7 +126,10 @@ def test_captions_that_grow_word_by_word():
         f"{n}\n00:00:{n:02},000 --> 00:00:{n + 1:02},000\n{cue}" for n, cue in enumerate(cues, 1)
     )
     document = Document.from_text(text, format="srt")
-    assert [one.text for one in document.sentences()] == ["So today we repair a pump.", "It is old."]
+    assert [one.text for one in document.sentences()] == [
+        "So today we repair a pump.",
+        "It is old.",
+    ]
     assert [span.place for span in document.spans()] == ["0:00:01", "0:00:05"]
     later = text.replace("00:00:02,000 --> 00:00:03", "00:00:02,900 --> 00:00:03")
     assert "So So today" in " ".join(
@@ -135,7 +138,9 @@ def test_captions_that_grow_word_by_word():
 
 
 def test_cues_that_begin_with_a_line_of_a_blank():
-    text = "WEBVTT\n\n00:01.000 --> 00:02.000\n \nCod swim.\n\n00:02.000 --> 00:03.000\n \nThey eat.\n"
+    text = (
+        "WEBVTT\n\n00:01.000 --> 00:02.000\n \nCod swim.\n\n00:02.000 --> 00:03.000\n \nThey eat.\n"
+    )
     document = Document.from_text(text, format="vtt")
     assert [one.text for one in document.sentences()] == ["Cod swim.", "They eat."]
 

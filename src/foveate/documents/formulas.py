@@ -175,7 +175,9 @@ def _row(parts: list[_Part], *, is_inner: bool) -> _Part:
             text = f" {text} "
         elif (text[0].isalnum() or text[0] in "√∛∜") and (
             before.is_open
-            or (before.text[-1:].isalnum() and (_WORD.match(text) or _LAST_WORD.search(before.text)))
+            or (
+                before.text[-1:].isalnum() and (_WORD.match(text) or _LAST_WORD.search(before.text))
+            )
         ):
             text = f" {text}"
         shown += text

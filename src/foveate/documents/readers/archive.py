@@ -15,7 +15,9 @@ from foveate.documents.structure import DocumentError
 
 _IS_UTF_8 = 0x800  # flag of a member
 _COMMON = "".join(  # the first level of JIS X 0208 and of GB 2312: the characters of daily use
-    bytes(chain.from_iterable(product(range(0xB0, end), range(0xA1, 0xFF)))).decode(encoding, "ignore")
+    bytes(chain.from_iterable(product(range(0xB0, end), range(0xA1, 0xFF)))).decode(
+        encoding, "ignore"
+    )
     for encoding, end in (("euc_jp", 0xD0), ("gb2312", 0xD8))
 )
 _NAME_ENCODINGS = {  # and what names in them consist of

@@ -264,7 +264,9 @@ def _text_parts(
         if depth == _MAX_PARTS or (is_forwarded and not has_forwarded):
             return
         children = cast(list[EmailMessage], part.get_payload())
-        texts = [list(_text_parts(child, depth + 1, has_forwarded=has_forwarded)) for child in children]
+        texts = [
+            list(_text_parts(child, depth + 1, has_forwarded=has_forwarded)) for child in children
+        ]
         if part.get_content_subtype() == "alternative":
             texts = [text for text in texts if any(_content(one).strip() for one in text)][:1]
         for text in texts:
