@@ -327,6 +327,6 @@ def test_a_forwarded_message_alone():
     body = f"--b\nContent-Type: message/rfc822\n\n{inner}\n--b--\n"
     document = read(body, type='multipart/mixed; boundary="b"')
     assert texts_of(document) == ["The seal is broken."]
-    said = f"--b\nContent-Type: text/plain\n\nFor you.\n--b\nContent-Type: message/rfc822\n\n{inner}\n--b--\n"
+    said = f"--b\nContent-Type: text/plain\n\nFor you.\n{body}"
     document = read(said, type='multipart/mixed; boundary="b"')
     assert texts_of(document) == ["For you."]

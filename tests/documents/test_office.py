@@ -671,7 +671,7 @@ def test_a_part_that_cannot_be_read_is_told():
     )
     body = f'{paragraph("Outer.")}<w:altChunk xmlns:r="{OFFICE}" r:id="c"/>'
     parts = {"word/_rels/document.xml.rels": relations, "word/chunk.xyz": b"\1\2\3\0"}
-    with pytest.raises(DocumentError, match="has a part, word/chunk.xyz, that"):
+    with pytest.raises(DocumentError, match=r"has a part, word/chunk\.xyz, that"):
         Document.from_bytes(docx(body, **parts))
 
 

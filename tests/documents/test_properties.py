@@ -224,7 +224,7 @@ def test_plain_text_reads_the_same_in_html_xml_and_json(letters):
     meeting = read(json.dumps({"turns": [{"speaker": "A", "text": letters}]}), "json")
     jats = read(f"<article><body><p>{escaped}</p></body></article>", "jats")
     # A meeting leaves out fillers, such as "uh".
-    [turn], _ = clean([Prose(MappedText.from_source(letters, 0, len(letters)))])
+    [turn], _ = clean([Prose(MappedText.from_text(letters))])
     spoken = "".join(str(turn.text).split())
     for document, expected in ((html, shown), (meeting, spoken), (jats, shown)):
         if document is not None:

@@ -146,7 +146,10 @@ def test_cues_that_begin_with_a_line_of_a_blank():
 
 
 def test_speakers_in_brackets():
-    text = "1\n00:00:01,000 --> 00:00:02,000\n[SPEAKER_00]: Cod swim.\n\n2\n00:00:02,000 --> 00:00:03,000\n[SPEAKER_01]: [sighs] They eat.\n"
+    text = (
+        "1\n00:00:01,000 --> 00:00:02,000\n[SPEAKER_00]: Cod swim.\n\n"
+        "2\n00:00:02,000 --> 00:00:03,000\n[SPEAKER_01]: [sighs] They eat.\n"
+    )
     document = Document.from_text(text, format="srt")
     assert [(one.speaker, one.text) for one in document.spans()] == [
         ("SPEAKER_00", "Cod swim."),

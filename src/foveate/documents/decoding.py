@@ -180,7 +180,7 @@ def decode_declared(data: bytes, label: str) -> str:
 
     known = lookup(label)
     name = known.codec_info.name if known else label
-    if name.startswith("utf-16") and not b"\0" in data:  # else the label could not be read
+    if name.startswith("utf-16") and b"\0" not in data:  # else the label could not be read
         name = "utf-8"
     if name == "iso2022_jp":
         return _decode_japanese(data)

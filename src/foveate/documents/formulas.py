@@ -203,7 +203,7 @@ def _scripted(base: _Part, below: _Part | None, above: _Part | None) -> _Part:
 
 
 def _braced(part: _Part, *, always: bool) -> str:
-    is_plain = part.is_atom and not part.is_open or _NUMBER_WITH_SIGN.fullmatch(part.text)
+    is_plain = (part.is_atom and not part.is_open) or _NUMBER_WITH_SIGN.fullmatch(part.text)
     return part.text if is_plain and not always else f"{{{part.text}}}"
 
 

@@ -89,7 +89,7 @@ _NUMBER = re.compile(r"\d{1,4}\.$")
 _ENDS = {  # where a sentence ends although the library does not say so
     "en": re.compile(rf"\b(?:{'|'.join(sorted(WORDS))})\.\s+(?=[A-Z][a-z])"),
     "km": re.compile(r"[។៕]\s*"),
-    "ru": re.compile(r"\b(?:т\. ?[дп]|др|пр)\.\s+(?=[А-ЯЁ])"),
+    "ru": re.compile(r"(?:\b(?:т\. ?[дп]|др|пр)|\d\s?гг?)\.\s+(?=[А-ЯЁ])"),
 }
 
 UNSPACED_LANGUAGES = ("ja", "km", "lo", "my", "th", "zh")  # write no spaces between words
@@ -187,7 +187,7 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
 
 
 def _is_abbreviation(word: str, text: str, start: int, following: str, language: str) -> bool:
-    """Return whether a word of a language, which ends in a full stop, continues with what follows."""
+    """Return whether a word is an abbreviation of a language, after which a sentence goes on."""
     if language in ORDINALS and following.islower() and _NUMBER.fullmatch(word):
         return True
     if word in _NUMBERS.get(language, _NO_WORDS) and (following.isdigit() or following in "№§"):

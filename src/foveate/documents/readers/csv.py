@@ -92,7 +92,7 @@ def _member(number: int, record: dict[str, str]) -> Member:
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter that is in the same number on most lines; csv.Sniffer may take minutes."""
+    """Return the delimiter that most lines hold equally often; csv.Sniffer may take minutes."""
     lines = text[:_SNIFFED].strip().split("\n")[:20]
     counts = {
         one: Counter(filter(None, (line.count(one) for line in lines))) for one in _DELIMITERS

@@ -81,16 +81,15 @@ _CITATIONS = name_set(
 )
 _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "addbibresource addcontentsline addtocontents addtocounter addtolength affiliation author "
-    "bibliography bibliographystyle captionsetup cellcolor color crefname Crefname date definecolor "
-    "documentclass email externaldocument fontsize geometry graphicspath "
-    "hspace hypersetup hyphenation include includegraphics includeonly index input institute "
-    "lstset markboth markright newcounter newenvironment newlength "
-    "pagenumbering pageref pagestyle pdfbookmark phantom raisebox renewenvironment rowcolor sisetup "
-    "RequirePackage rule selectlanguage setcounter setlength setkeys special stepcounter "
-    "KOMAoptions BeforePackage AfterPackage subject publishers dedication lowertitleback "
-    "uppertitleback extratitle ProvidesFile DeclareRobustCommand makeatletter makeatother "
-    "subtitle thanks thispagestyle tikzset titlehead usepackage usetheme "
-    "usetikzlibrary vphantom vspace cline"
+    "bibliography bibliographystyle captionsetup cellcolor color crefname Crefname date "
+    "definecolor documentclass email externaldocument fontsize geometry graphicspath hspace "
+    "hypersetup hyphenation include includegraphics includeonly index input institute lstset "
+    "markboth markright newcounter newenvironment newlength pagenumbering pageref pagestyle "
+    "pdfbookmark phantom raisebox renewenvironment rowcolor sisetup RequirePackage rule "
+    "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "
+    "AfterPackage subject publishers dedication lowertitleback uppertitleback extratitle "
+    "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
+    "tikzset titlehead usepackage usetheme usetikzlibrary vphantom vspace cline"
 )
 _MARKS_OF_AUTHORS = name_set(  # and what else appears next to a name: they are not part of it
     "affil altaffiliation altaffilmark authormark corref ead email footnote footnotemark fnmark "
@@ -115,14 +114,7 @@ _THEOREM = re.compile(
 )
 _OPERATOR = re.compile(r"\*?\s*\{?\s*\\([A-Za-z]+)\s*\}?\s*\{")
 _MACRO = re.compile(r"\\([A-Za-z@]+)")
-
-
-def _pairs(text: str) -> dict[str, str]:
-    words = text.split()
-    return dict(zip(words[::2], words[1::2], strict=True))
-
-
-_SYMBOLS = _pairs(
+_SYMBOLS = latex_units.pairs(
     """
     ss ß  ae æ  AE Æ  oe œ  OE Œ  aa å  AA Å  o ø  O Ø  l ł  L Ł  i ı  j ȷ  dots …  ldots …
     textellipsis …  textendash –  textemdash —  textquotedblleft “  textquotedblright ”
@@ -242,7 +234,7 @@ class _LatexBlocks:
         self.date = ""
         self.blocks: list[Block] = []
         self._source = text
-        # The number of arguments of each macro, its body, and its first argument if that is optional.
+        # The number of arguments of each macro, its body, and what its first one is by default.
         self._macros: dict[str, tuple[int, str, str | None]] = {}
         self._units: dict[str, str] = {}
         self._switches = {"true": True, "false": False}  # by the names of their conditionals

@@ -2,29 +2,31 @@ r"""Numbers and units of siunitx: \SI{3.5}{\kilo\watt} is 3.5 kW."""
 
 import re
 
-_PREFIXES = dict(
-    zip(
-        "yocto zepto atto femto pico nano micro milli centi deci deca deka hecto kilo mega giga tera "
-        "peta exa zetta yotta kibi mebi gibi tebi".split(),
-        "y z a f p n µ m c d da da h k M G T P E Z Y Ki Mi Gi Ti".split(),
-        strict=True,
-    )
+
+def pairs(text: str) -> dict[str, str]:
+    """Return a dict of the words of a text, which are keys and values in turn."""
+    words = text.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+_PREFIXES = pairs(
+    """
+    yocto y  zepto z  atto a  femto f  pico p  nano n  micro µ  milli m  centi c  deci d  deca
+    da  deka da  hecto h  kilo k  mega M  giga G  tera T  peta P  exa E  zetta Z  yotta Y
+    kibi Ki  mebi Mi  gibi Gi  tebi Ti
+    """
 )
-_UNITS = dict(
-    zip(
-        "ampere candela kelvin kilogram metre meter mole second becquerel celsius degreeCelsius "
-        "coulomb farad gray hertz henry joule lumen katal lux newton ohm pascal radian siemens "
-        "sievert steradian tesla volt watt weber day degree hectare hour litre liter arcminute minute "
-        "arcsecond tonne astronomicalunit atomicmassunit bohr dalton electronvolt hartree bar "
-        "mmHg angstrom nauticalmile knot bel decibel neper percent gram byte bit arcsec arcmin "
-        "kg km cm mm um nm m s ms us ns h kW W MW A mA V mV kV Hz kHz MHz GHz K N kN Pa kPa MPa J kJ "
-        "eV keV MeV GeV g mg ml L l dB mol T C F pF".split(),
-        "A cd K kg m m mol s Bq °C °C C F Gy Hz H J lm kat lx N Ω Pa rad S Sv sr T V W Wb d ° ha h l l "
-        "′ min ″ t ua u a_0 Da eV E_h bar mmHg Å M kn B dB Np % g B bit ″ ′ "
-        "kg km cm mm µm nm m s ms µs ns h kW W MW A mA V mV kV Hz kHz MHz GHz K N kN Pa kPa MPa J kJ "
-        "eV keV MeV GeV g mg ml L l dB mol T C F pF".split(),
-        strict=True,
-    )
+_UNITS = pairs(
+    """
+    ampere A  candela cd  kelvin K  kilogram kg  metre m  meter m  mole mol  second s
+    becquerel Bq  celsius °C  degreeCelsius °C  coulomb C  farad F  gray Gy  hertz Hz  henry H
+    joule J  lumen lm  katal kat  lux lx  newton N  ohm Ω  pascal Pa  radian rad  siemens S
+    sievert Sv  steradian sr  tesla T  volt V  watt W  weber Wb  day d  degree °  hectare ha
+    hour h  litre l  liter l  arcminute ′  minute min  arcsecond ″  tonne t  astronomicalunit
+    ua  atomicmassunit u  bohr a_0  dalton Da  electronvolt eV  hartree E_h  angstrom Å
+    nauticalmile M  knot kn  bel B  decibel dB  neper Np  percent %  gram g  byte B  arcsec ″
+    arcmin ′  um µm  us µs
+    """
 )
 _POWERS = {"squared": "^2", "cubed": "^3", "square": "^2", "cubic": "^3"}
 _TOKEN = re.compile(r"\\([A-Za-z]+)\s*(?:\{([^{}]*)\})?|([.~])|\^\{?(-?\d+)\}?|([^\\.~^]+)")

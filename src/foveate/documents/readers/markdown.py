@@ -79,11 +79,11 @@ _FORMULA_SIGN = re.compile(r"[\\^_=<>+]|^\w$")
 _GRID_BORDER = re.compile(r"\+(?:[-=:]+\+)+")
 _DASHES = re.compile(r"-{2,}(?: +-{2,})+")
 _DIRECTIVES = name_set(  # of MyST, whose content is Markdown
-    "admonition attention caution danger error hint important note seealso tip warning topic sidebar "
-    "margin epigraph pull-quote dropdown details card grid grid-item grid-item-card tab-set tab-item "
-    "div versionadded versionchanged deprecated exercise solution theorem lemma proof definition "
-    "proposition corollary remark example figure aside blockquote prf:theorem prf:lemma prf:proof "
-    "prf:definition prf:example prf:remark"
+    "admonition attention caution danger error hint important note seealso tip warning topic "
+    "sidebar margin epigraph pull-quote dropdown details card grid grid-item grid-item-card "
+    "tab-set tab-item div versionadded versionchanged deprecated exercise solution theorem "
+    "lemma proof definition proposition corollary remark example figure aside blockquote "
+    "prf:theorem prf:lemma prf:proof prf:definition prf:example prf:remark"
 )
 _SKIPPED = name_set(
     "toctree image include literalinclude bibliography contents tableofcontents raw"
@@ -374,7 +374,7 @@ def _prepared(lines: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], s
             elif name in _SKIPPED:
                 fences.append((fence[2], None))
                 yield line, ""
-            elif fence[2][0] == ":" and not name.startswith("code") or name in _DIRECTIVES:
+            elif (fence[2][0] == ":" and not name.startswith("code")) or name in _DIRECTIVES:
                 fences.append((fence[2], ""))
                 label = _LABEL.fullmatch(fence[3].rstrip())
                 title = "" if name == "figure" or label is None else label[1].strip("[]")

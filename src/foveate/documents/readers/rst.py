@@ -52,8 +52,8 @@ _NOT_PROSE = (
     nodes.pending,
 )
 _CODE_DIRECTIVES = name_set(
-    "productionlist testcode testsetup testcleanup testoutput doctest ipython code-block sourcecode "
-    "prompt jupyter-execute parsed-literal console"
+    "productionlist testcode testsetup testcleanup testoutput doctest ipython code-block "
+    "sourcecode prompt jupyter-execute parsed-literal console"
 )
 _NOT_PROSE_DIRECTIVES = name_set(
     "toctree index highlight literalinclude mermaid graphviz digraph graph plot tabularcolumns "

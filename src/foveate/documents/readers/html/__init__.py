@@ -63,7 +63,7 @@ _SPAN = re.compile(r"\s*\d{1,5}\s*")
 def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
     """Read the headings and paragraphs of the content of a page.
 
-    Tables become a sentence for each row, and code one for each line. In a page without elements for
+    Tables become a sentence for each row, code one for each line. In a page without elements for
     headings, as word processors write them, they are recognized by their looks.
 
     Args:

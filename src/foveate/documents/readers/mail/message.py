@@ -62,7 +62,8 @@ _MAX_ATTRIBUTION = 4  # lines
 _QUOTE = re.compile(r"\s{0,3}>")
 _SEPARATOR = re.compile(
     r"\s*(?:[-_*]{2,}\s*(?:original message|original appointment|forwarded (?:message|by)|"
-    r"repl(?:y|ied) message|原始邮件|转发邮件|回复的原邮件|ursprüngliche nachricht|weitergeleitete nachricht|originalnachricht|"
+    r"repl(?:y|ied) message|原始邮件|转发邮件|回复的原邮件|ursprüngliche nachricht|"
+    r"weitergeleitete nachricht|originalnachricht|"
     r"message d['’]origine|message original|message transféré|mensaje original|"
     r"mensaje reenviado|messaggio originale|messaggio inoltrato|mensagem original|"
     r"oorspronkelijk bericht|doorgestuurd bericht|wiadomość oryginalna|"

@@ -153,7 +153,7 @@ def _mark(rtf: str) -> str:
 
 def _symbol_fonts(rtf: str) -> dict[str, str]:
     """Return the names of the fonts that show symbols, by their numbers."""
-    return {number: name for number, name in _SYMBOL_FONT.findall(rtf)}
+    return dict(_SYMBOL_FONT.findall(rtf))
 
 
 def _style_names(rtf: str) -> dict[str, str]:

@@ -13,9 +13,10 @@ from foveate.documents.structure import DocumentError, Landmark
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _TIMING = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*")
-# A voice; a tag, a time within a cue, or a command of SubStation; a character reference.
+# A reading; a voice; a tag, a time within a cue, or a command of SubStation; a character reference.
 _MARKUP = re.compile(
-    r"<rt>[^<\n]*(?:</rt>|\Z)|<v(?:\.[^\s>]{1,99})?[ \t]([^>\n]{1,99})>|</?[a-zA-Z][^>\n]{0,199}>|<[\d:.]{1,20}>|"
+    r"<rt>[^<\n]*(?:</rt>|\Z)|<v(?:\.[^\s>]{1,99})?[ \t]([^>\n]{1,99})>|"
+    r"</?[a-zA-Z][^>\n]{0,199}>|<[\d:.]{1,20}>|"
     r"\{\\[^}\n]{1,99}\}|(&#?\w{1,32};)"
 )
 _SPEAKER = re.compile(r"\s*[\[(]([^\[\]()\n]{1,40})[\])]:[ \t]*")  # [SPEAKER_00]:
@@ -95,9 +96,9 @@ def _lines(text: str) -> Iterator[_Line]:
             end = _seconds(timing, 5) if timing else end
             timing, previous, shown, voice = match, shown, [], None
             continue
-        if not written.strip():  # a line of blanks may be the first one of a cue
-            if timing and (shown or not written):
-                end, timing = _seconds(timing, 5), None
+        # A line of blanks may be the first one of a cue.
+        if timing and not written.strip() and (shown or not written):
+            end, timing = _seconds(timing, 5), None
         if timing is None:
             continue
         said, named = _unmarked(text, start, start + len(written))
