@@ -251,3 +251,16 @@ def test_labels_mean_what_browsers_take_them_for(write, label, encoding, text):
 def test_japanese_in_seven_bits_is_recognized(write):
     path = write("a.txt", "ポンプは古い。".encode("iso2022_jp"))
     assert [one.text for one in Document.from_file(path).sentences()] == ["ポンプは古い。"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        '.\\" A remark\n.de Sp\n..\n.TH LS 1\n.SH NAME\nls \\- list files\n',
+        ".Dd May 1, 2024\n.Dt LS 1\n.Sh NAME\n.Nm ls\n",
+    ],
+)
+def test_manual_pages_are_refused(write, page, suffix):
+    content = gzip.compress(page.encode()) if suffix else page
+    assert "is a manual page" in refusal(write(f"ls.1{suffix}", content))

@@ -402,9 +402,9 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
             spans.append((start, end))
         previous_start, previous_end = text.source_span(*spans[-1])
     return tuple(
-        Sentence(collapse(shown[start:end]), *text.source_span(start, end))
+        Sentence(visible, *text.source_span(start, end))
         for start, end in spans
-        if previous_end > previous_start
+        if previous_end > previous_start and (visible := collapse(shown[start:end]))
     )
 
 
