@@ -78,13 +78,13 @@ def test_numbers_that_keep_beginning_again_are_text():
 
 def test_what_speakers_say_is_no_number():
     said = [*["I.", "That is where we began with the question."] * 2, "II.", "And there we end it."]
-    turns = [Prose(MappedText.from_source(text, 0, len(text)), speaker="Ann") for text in said]
+    turns = [Prose(MappedText.from_text(text), speaker="Ann") for text in said]
     assert mark_lone_numbers(list(turns)) == turns
 
 
 def test_time_is_linear_in_the_numbers():
     texts = ["I", "The first of two.", "II", "The second of two."] * 8000
-    blocks = [Prose(MappedText.from_source(text, 0, len(text))) for text in texts]
+    blocks = [Prose(MappedText.from_text(text)) for text in texts]
     start = time.process_time()
     assert sum(isinstance(block, Heading) for block in mark_lone_numbers(blocks)) == 16_000
     assert time.process_time() - start < 1

@@ -19,7 +19,7 @@ SOURCE = "Item | Price\nSupport | 450 euros\nLicence | \n"
 
 def cell(text):
     start = SOURCE.index(text)
-    return MappedText.from_source(SOURCE, start, start + len(text))
+    return MappedText.from_text(text, start)
 
 
 def test_a_row_of_a_table_is_said_with_its_heads():
@@ -50,8 +50,8 @@ def test_rows_form_one_paragraph_of_a_sentence_each():
 def test_composed_texts_hold_headings_and_paragraphs():
     text = "<h1>A  title</h1> <p>Some\n text. More.</p>"
     start = text.index("Some")
-    prose = Prose(MappedText.from_source(text, start, start + 17), place="cell 2")
-    code = Prose(MappedText.from_source("if x:\n    y", 0, 11), kind="code")
+    prose = Prose(MappedText.from_text(text[start : start + 17], start), place="cell 2")
+    code = Prose(MappedText.from_text("if x:\n    y"), kind="code")
     parsed = compose_text("A title", [Heading(1, "A  title"), prose, code])
     assert parsed.text == "A title\n\nSome text. More.\n\nif x:\n    y"
     sections = build_sections(parsed.blocks, "en")

@@ -223,3 +223,44 @@ class TestRefusals:
     def test_office_formats_as_text(self):
         with pytest.raises(DocumentError, match=r"PDF is not text: read it with Document\.from_f"):
             Document.from_text("x", format="pdf")
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding", "text"),
+    [
+        ("iso-8859-1", "cp1252", "It costs 5 € – “cheap”."),
+        ("latin1", "cp1252", "It costs 5 €."),
+        ("shift_jis", "cp932", "①髙島屋です。"),
+        ("gb2312", "gb18030", "镕基说。"),
+        ("ks_c_5601-1987", "cp949", "똠방각하."),
+        ("utf-16", "utf-8", "Größe."),
+        ("x-sjis", "cp932", "①です。"),
+    ],
+)
+def test_labels_mean_what_browsers_take_them_for(write, label, encoding, text):
+    content = f'<html><head><meta charset="{label}"></head><body><p>{text}</p></body></html>'
+    path = write("page.html", content.encode(encoding))
+    assert [one.text for one in Document.from_file(path).sentences()] == [text]
+    content = (
+        f'<?xml version="1.0" encoding="{label}"?><article><body><p>{text}</p></body></article>'
+    )
+    path = write("article.xml", content.encode(encoding))
+    assert [one.text for one in Document.from_file(path).sentences()] == [text]
+
+
+def test_japanese_in_seven_bits_is_recognized(write):
+    path = write("a.txt", "ポンプは古い。".encode("iso2022_jp"))
+    assert [one.text for one in Document.from_file(path).sentences()] == ["ポンプは古い。"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        '.\\" A remark\n.de Sp\n..\n.TH LS 1\n.SH NAME\nls \\- list files\n',
+        ".Dd May 1, 2024\n.Dt LS 1\n.Sh NAME\n.Nm ls\n",
+    ],
+)
+def test_manual_pages_are_refused(write, page, suffix):
+    content = gzip.compress(page.encode()) if suffix else page
+    assert "is a manual page" in refusal(write(f"ls.1{suffix}", content))

@@ -355,10 +355,35 @@ class TestRecords:
         found = self.read(tmp_path, "x.csv", text)
         assert [text for *_, text in found] == [f"Cod number {i}." for i in range(500)]
 
+    @pytest.mark.parametrize(
+        ("text", "read"),
+        [
+            (
+                "1,The pump is quiet. It is new.\n2,The hose is long.\n",
+                {1: "The pump is quiet. It is new. 1", 2: "The hose is long. 2"},
+            ),
+            ("cod\neel\n", {1: "cod", 2: "eel"}),
+            ("sep=;\nid;text\n1;The hose, which is long.\n", {3: "The hose, which is long."}),
+            (
+                "Export of May\n\nid,text\n1,The hose is long.\n",
+                {1: "Export of May", 4: "The hose is long."},
+            ),
+            ("Item,Price\nHose,5\nTap,6\n", {2: "Item: Hose; Price: 5", 3: "Item: Tap; Price: 6"}),
+            (
+                "question,answer\nWhat is in the box?,A pump is in the box.\n",
+                {2: "What is in the box? A pump is in the box."},
+            ),
+            ("title,text\nCod,\nEel,Eels swim.\n", {3: "Eels swim."}),
+        ],
+    )
+    def test_what_rows_of_csv_hold(self, tmp_path, text, read):
+        found = self.read(tmp_path, "x.csv", text)
+        assert {int(name[1:]): shown for name, _, _, shown in found} == read
+
     def test_csv_with_unknown_columns_and_a_huge_cell(self, tmp_path):
         huge = "word " * 100_000
         found = self.read(tmp_path, "x.csv", f"a,b\nx,{huge}\ny,Short.\n")
-        assert [text for *_, text in found] == [huge.strip(), "Short."]
+        assert [text for *_, text in found] == [f"{huge.strip()} a: x", "Short. a: y"]
 
     @pytest.mark.parametrize(
         ("name", "text", "message"),
@@ -375,3 +400,30 @@ class TestRecords:
     def test_refusals(self, tmp_path, name, text, message):
         with pytest.raises(DocumentError, match=rf"{name}.*{message}"):
             self.read(tmp_path, name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        ("日本語のファイル.txt", "cp932"),
+        ("文档资料.txt", "gbk"),
+        ("Документы/отчёт 1.txt", "cp866"),
+        ("Größe.txt", "cp437"),
+        ("résumé 日本.txt", "utf-8"),
+    ],
+)
+def test_names_in_zip_archives_are_in_the_encoding_of_their_system(tmp_path, name, encoding):
+    data = zip_without_marks(name.encode(encoding))
+    path = tmp_path / "a.zip"
+    path.write_bytes(data)
+    [document] = read_documents(path)
+    assert document.source == f"{path}/{name}"
+
+
+def zip_without_marks(name):
+    """An archive with a file whose name is not marked as UTF-8."""
+    content = io.BytesIO()
+    placeholder = "x" * len(name)
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(placeholder, "Hello there.")
+    return content.getvalue().replace(placeholder.encode(), name)

@@ -152,6 +152,7 @@ def test_sphinx():
     assert document.title == "2. Cod"
     assert kinds(document) == [
         ("prose", ["Cod swim in cold seas.", "They eat small eels."]),
+        ("code", ["catch(cod)"]),
         ("prose", ["catch(fish): Catch a fish.", "It may escape."]),
         ("prose", ["Note"]),
         ("prose", ["Mind the bones."]),
@@ -164,6 +165,7 @@ def test_mkdocs(outline):
     assert document.title == "Cod"
     assert kinds(document) == [
         ("prose", ["Cod swim.", "They eat."]),
+        ("code", ["catch cod"]),
         ("table", ["Item: Support; Price: 450 euros"]),
         ("prose", ["Why"]),
         ("prose", ["Because."]),
@@ -207,6 +209,7 @@ def test_docbook():
         "Safe boot",
         "When the disk is broken, the system starts from another one.",
         "This takes a while.",
+        "reboot",
         "Then it is up.",
     ]
 
@@ -299,6 +302,7 @@ def test_preformatted_prose_is_split_at_blank_lines():
     assert sentences("<pre>One\nline.\n\nTwo.</pre><pre class='highlight'>x = 1</pre>") == [
         "One line.",
         "Two.",
+        "x = 1",
     ]
 
 
@@ -482,3 +486,40 @@ def test_time_is_linear_in_the_pieces_of_an_element(piece):
     start = time.process_time()
     Document.from_text(page, format="html")
     assert time.process_time() - start < 10
+
+
+def test_code_keeps_its_lines():
+    page = "<p>Run it:</p><pre><code>pip install cod\n  cod --fry<br>eat</code></pre><p>Done.</p>"
+    assert kinds(read(page)) == [
+        ("prose", ["Run it:"]),
+        ("code", ["pip install cod", "cod --fry", "eat"]),
+        ("prose", ["Done."]),
+    ]
+
+
+def test_headings_that_lead_back_to_the_contents(outline):
+    page = (
+        '<h1>Cod</h1><p>A fish.</p><h2><a class="toc-backref" href="#id1" role="doc-backlink">'
+        'Life</a></h2><p>It swims.<a role="doc-backlink" href="#x">↩</a></p>'
+    )
+    assert outline(read(page)) == [("", ["A fish."]), ("Life", ["It swims."])]
+
+
+def test_readings_of_ruby_are_left_out():
+    page = "<p>東<ruby>京<rp>(</rp><rt>きょう</rt><rp>)</rp></ruby>に行く。</p>"
+    assert sentences(page) == ["東京に行く。"]
+
+
+@pytest.mark.parametrize("written", ["Frei&shy;berufler", "Frei\xadberufler", "Frei\xad\nberufler"])
+def test_soft_hyphens_do_not_stay_in_words(written):
+    assert sentences(f"<h1>Amt</h1><p>Wir fördern {written}.</p>") == ["Wir fördern Freiberufler."]
+
+
+def test_an_article_in_an_aside_is_more_than_a_notice_about_cookies():
+    notice = "We use cookies to improve this site. Accept all of them in your settings."
+    article = "The mill was opened again in 1970 by the parish. People came to see it turn. " * 4
+    aside = f"<aside><h1>Mill reopens</h1><p>{article}</p></aside>"
+    page = f"<div id=cookie-consent><p>{notice}</p></div>{aside}"
+    document = read(page)
+    assert document.title == "Mill reopens"
+    assert notice.split(".")[0] not in " ".join(sentences(page))

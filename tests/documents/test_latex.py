@@ -81,7 +81,7 @@ def test_sections_written_in_plain_text_files_are_recognized():
         (r"Stra\ss e and \S~3", "Straße and § 3"),
         (r"\textbf{bold \emph{and} slanted} \unknown[option]{kept}", "bold and slanted kept"),
         (r"\href{https://example.org}{a link} and \textcolor{red}{red}", "a link and red"),
-        (r"We use $x^2 + \alpha_i \leq \frac{1}{2}$ here", "We use x^2 + α_i ≤ 1/2 here"),
+        (r"We use $x^2 + \alpha_i \leq \frac{1}{2}$ here", "We use x^2+α_i ≤ 1/2 here"),
         (r"costs \(n\) steps", "costs n steps"),
         (r"Call \verb|a_b%c{| twice", "Call a_b%c{ twice"),
         ("one % comment\ntwo\n% a line\nthree", "one two three"),
@@ -89,6 +89,29 @@ def test_sections_written_in_plain_text_files_are_recognized():
         (r"\iffalse hidden \fi shown", "shown"),
         (r"\def\eg{e.g.,\ }\newcommand{\two}[2]{#2 before #1}\eg \two{b}{a}", "e.g., a before b"),
         (r"It costs 5$ and no more", "It costs 5$ and no more"),
+        (
+            r"\SI{3.5}{\kilo\watt}, \qty{20}{\celsius}, \num{1.2e-3}, \si{m.s^{-1}}",
+            "3.5 kW, 20 °C, 1.2 × 10^-3, m s^-1",
+        ),
+        (
+            r"\qty{9.81}{\metre\per\second\squared} \SIrange{1}{5}{\mm} \ang{45}",
+            "9.81 m/s^2 1 to 5 mm 45°",
+        ),
+        (r"\DeclareSIUnit{\px}{px}\qty{4}{\mega\px}", "4 Mpx"),
+        (r"\newcommand{\p}[2][EUR]{#1 #2}\p{99} or \p[USD]{110}", "EUR 99 or USD 110"),
+        (
+            r"\newcommand{\p}{Pump~X\xspace}The \p is quiet, \p, \p.",
+            "The Pump X is quiet, Pump X, Pump X.",
+        ),
+        (
+            r"\newcommand{\v}[1]{\mathbf{#1}}\DeclareMathOperator{\am}{arg\,max}$\am \v{x}$",
+            "arg max x",
+        ),
+        (r"\newif\ifx\ifx A\else B\fi \xtrue\ifx, C\iffalse D \fi\else E\fi", "B, C"),
+        (
+            r"\texorpdfstring{$\alpha$}{alpha} \enquote{a \enquote{b}} \ensuremath{\times}",
+            "α “a ‘b’” ×",
+        ),
         ("unclosed { brace } } and \\begin{center} more", "unclosed brace and more"),
     ],
 )
@@ -122,7 +145,7 @@ int main() { return 0; }  % kept
         ("formula", "E = mc^2"),
         ("prose", "Between."),
         ("formula", "a = b"),
-        ("caption", "A long caption."),
+        ("caption", "Figure 1: A long caption."),
         ("code", r"int main() { return 0; } % kept \section{no heading}"),
     ]
 
@@ -277,3 +300,69 @@ def test_the_bibliography_of_a_book_is_beside_its_chapters(outline):
         rf"{references}\end{{document}}"
     )
     assert [path for path, _ in outline(document)] == ["Cod", "Cod > Food", "References"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        (r"\ref{s}", "2.1"),
+        (r"\eqref{e} \eqref{f} \ref{f}", "(1) (3) 3"),
+        (r"\cref{s,c} \Cref{s} \autoref{c}", "section 2.1 and Figure 1 Section 2.1 Figure 1"),
+        (r"\cref{s,t}", "sections 2.1 and 2"),
+        (r"\cref{th} \nameref{s} \ref{i} \ref{tab} \ref{ap}", "theorem 2.1 Inner 2 1 A"),
+        (r"\ref{elsewhere}", ""),
+    ],
+)
+def test_references_have_their_numbers(reference, text):
+    body = r"""\newtheorem{thm}{Theorem}[section]
+\section{One}\section{Two}\label{t}\section*{Unnumbered}
+\subsection{Inner}\label{s}
+\begin{equation}\label{e} a = b \end{equation}
+\begin{align} a &= b \notag \\ b &= c \\ c &= d \label{f} \end{align}
+\begin{figure}\caption{A cod.\label{c}}\end{figure}
+\begin{table}\caption{Prices.}\label{tab}\end{table}
+\begin{thm}[Lee]\label{th} It swims.\end{thm}
+\begin{enumerate}\item a \item\label{i} b\end{enumerate}
+\appendix\section{Data}\label{ap}
+"""
+    *_, (_, words) = shown(f"{body} See: {reference}.")
+    assert words == f"See: {text}.".replace(": .", ":.")
+    assert ("prose", "Theorem 2.1 (Lee). It swims.") in shown(f"{body} See: {reference}.")
+
+
+def test_rules_and_spans_of_tables():
+    body = r"""
+\begin{tabular}{l|rr}\toprule
+Item & \multicolumn{2}{c}{Price}\\ \cmidrule(l){2-3}
+ & EUR & USD\\ \midrule
+Hose & 5 & 6\\ \addlinespace[2pt]
+\multirow{2}{*}{Valve} & 7 & 8\\
+ & 9 & 10\\ \bottomrule
+\end{tabular}
+"""
+    (table,) = read(body).paragraphs()
+    assert [row.text for row in table.sentences] == [
+        "Item: Hose; Price EUR: 5; Price USD: 6",
+        "Item: Valve; Price EUR: 7; Price USD: 8",
+        "Item: Valve; Price EUR: 9; Price USD: 10",
+    ]
+
+
+def test_heads_of_long_tables_are_read_once():
+    body = r"""
+\begin{longtable}{lr}
+\caption{Prices.}\label{p}\\
+\toprule Item & Price \\ \midrule \endfirsthead
+\multicolumn{2}{c}{Continued} \\ \toprule Item & Price \\ \midrule \endhead
+\multicolumn{2}{r}{Goes on} \\ \endfoot
+\bottomrule \endlastfoot
+Hose & 5 \\
+Valve & 7 \\
+\end{longtable}
+See Table~\ref{p}.
+"""
+    assert shown(body) == [
+        ("caption", "Table 1: Prices."),
+        ("table", "Item: Hose; Price: 5 Item: Valve; Price: 7"),
+        ("prose", "See Table 1."),
+    ]

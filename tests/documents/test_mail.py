@@ -1,3 +1,4 @@
+import base64
 import itertools
 import mailbox
 from email.message import EmailMessage
@@ -229,3 +230,103 @@ def test_headers_without_end_are_shortened():
     document = Document.from_bytes(data.encode(), format="email")
     assert document.title == "Cod"
     assert [sentence.text for sentence in document.sentences()] == ["Cod swim."]
+
+
+def written(body, subject="Boats", sender="Ann Lee <ann@x.org>", type="text/plain; charset=utf-8"):
+    """A message as bytes, with headers as they are given."""
+    head = f"From: {sender}\nSubject: {subject}\nDate: Mon, 6 May 2024 10:00:00 +0000\n"
+    content = body if isinstance(body, bytes) else body.encode()
+    return f"{head}MIME-Version: 1.0\nContent-Type: {type}\n".encode() + b"\n" + content
+
+
+def read(*args, **options):
+    return Document.from_bytes(written(*args, **options), format="email")
+
+
+def test_flowed_lines_are_joined_without_their_spaces():
+    body = (
+        "It was deli \nvered to the wrong place sin \nce then.\n\n> quoted text \n> that flows.\n\n"
+        " From here.\n-- \nAnn\n"
+    )
+    document = read(body, type="text/plain; charset=utf-8; format=flowed; delsp=yes")
+    assert texts_of(document) == ["It was delivered to the wrong place since then.", "From here."]
+
+
+@pytest.mark.parametrize(
+    ("subject", "title"),
+    [
+        ("=?utf-8?q?Bo?= =?utf-8?q?ats?=", "Boats"),
+        ("=?utf-8?B?w6TD?=\n =?utf-8?B?tg==?= here", "äö here"),  # divided within a character
+        ("=?ISO-2022-JP?B?GyRCLSElXSVzJVcbKEI=?=", "①ポンプ"),
+        ("=?iso-8859-1?q?5_=80_=96_x?=", "5 € – x"),
+        ("=?utf-8?q?a?= b =?utf-8?q?c?=", "a b c"),
+        ("=?nothing?q?a?=", "a"),
+        ("Grüße", "Grüße"),
+    ],
+)
+def test_encoded_words(subject, title):
+    assert read("Text.", subject).title == title
+
+
+def test_a_comma_in_the_name_of_a_sender():
+    assert read("Text.", sender="=?utf-8?q?Lee=2C_Ann?= <ann@x.org>").authors == ("Lee, Ann",)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "label"),
+    [("utf-16", "utf-16"), ("utf-16-le", "utf-16le"), ("utf-8", "us-ascii"), ("cp1252", "latin1")],
+)
+def test_the_encoding_of_a_body(encoding, label):
+    encoded = base64.encodebytes("It costs 5 € today.".encode(encoding))
+    kind = f"text/plain; charset={label}\nContent-Transfer-Encoding: base64"
+    assert texts_of(read(encoded, type=kind)) == ["It costs 5 € today."]
+
+
+@pytest.mark.parametrize("label", ["; charset=ISO-2022-JP", ""])
+def test_japanese_with_characters_of_nec(label):
+    body = b"\x1b$B%]%s%W$O\x1b(B OK \x1b$B-!!#\x1b(B\x1b(I1\x1b(B\n"
+    assert texts_of(read(body, type=f"text/plain{label}")) == ["ポンプは OK ①。", "ｱ"]
+
+
+QUOTE = "<blockquote {}><p>The seal is broken.</p></blockquote>"
+
+
+@pytest.mark.parametrize(
+    ("body", "read_as"),
+    [
+        (f"<p>We agree.</p>{QUOTE.format('class=gmail_quote')}", ["We agree."]),
+        (
+            "<p>We agree.</p><div>Am 6. Mai 2024 um 10:00 schrieb Ann Lee &lt;ann@x.org&gt;:</div>"
+            "<p>The seal is broken.</p>",
+            ["We agree."],
+        ),
+        (
+            f"<div class=moz-cite-prefix>On 5 May 2024 Ann wrote:</div>{QUOTE.format('type=cite')}"
+            f"<p>Not so.</p>{QUOTE.format('type=cite')}<p>Nor so.</p>",
+            ["Not so.", "Nor so."],
+        ),
+        (
+            f"<p>Am 6. Mai 2024 schrieb Ann Lee:</p>{QUOTE.format('')}<p>Doch nicht.</p>",
+            ["Doch nicht."],
+        ),
+        ("<p>We agree.</p><p>---- Replied message ----</p><p>The seal.</p>", ["We agree."]),
+        (
+            f"<p>As the poet says:</p>{QUOTE.format('')}",
+            ["As the poet says:", "The seal is broken."],
+        ),
+    ],
+)
+def test_quotations_of_html(body, read_as):
+    assert texts_of(read(body, type="text/html; charset=utf-8")) == read_as
+
+
+def test_a_forwarded_message_alone():
+    inner = written("The seal is broken.", "The seal").decode()
+    document = read(inner, type="message/rfc822")
+    assert texts_of(document) == ["The seal is broken."]
+    body = f"--b\nContent-Type: message/rfc822\n\n{inner}\n--b--\n"
+    document = read(body, type='multipart/mixed; boundary="b"')
+    assert texts_of(document) == ["The seal is broken."]
+    said = f"--b\nContent-Type: text/plain\n\nFor you.\n{body}"
+    document = read(said, type='multipart/mixed; boundary="b"')
+    assert texts_of(document) == ["For you."]

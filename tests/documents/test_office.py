@@ -8,7 +8,7 @@ import docx as python_docx
 import pytest
 
 from foveate.documents import Document, DocumentError
-from tests.documents.packages import archive, docx, flat_odt, odt
+from tests.documents.packages import OFFICE, PACKAGE, archive, docx, flat_odt, odt
 
 
 def kinds(document):
@@ -398,14 +398,14 @@ def test_code_formulas_and_references_have_their_kinds():
     body = (
         f"<w:p><w:pPr><w:pStyle w:val='SourceCode'/></w:pPr>{run('def f():')}<w:r><w:br/></w:r>"
         f"{run('    pass')}</w:p><w:p><m:oMathPara {math}><m:r><m:t>a=</m:t></m:r><m:sSup>"
-        "<m:e><m:d><m:r><m:t>b</m:t></m:r></m:d></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup>"
+        "<m:e><m:d><m:e><m:r><m:t>b</m:t></m:r></m:e></m:d></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup>"
         "</m:sSup></m:oMathPara>"
         "</w:p>" + paragraph("Smith 2020.", "Bibliography")
     )
     document = Document.from_bytes(docx(body, style("SourceCode", "Source Code")))
     assert kinds(document) == [
         ("code", "paragraph 1", ["def f():", "pass"]),
-        ("formula", "paragraph 2", ["a=(b)^2"]),
+        ("formula", "paragraph 2", ["a = (b)^2"]),
         ("reference", "paragraph 3", ["Smith 2020."]),
     ]
     assert document.text.startswith("def f():\n    pass\n")
@@ -609,3 +609,85 @@ def test_deeply_nested_tables_are_read_or_refused():
     assert "In." in Document.from_bytes(docx(nested(60))).text
     with pytest.raises(DocumentError, match="cannot be read as DOCX"):
         Document.from_bytes(docx(nested(10_000)))
+
+
+def raised(text, level="superscript"):
+    return run(text, f'<w:vertAlign w:val="{level}"/>')
+
+
+def test_scripts_and_symbols_of_a_word_document():
+    beta = run("b", '<w:rFonts w:ascii="Symbol"/>')
+    symbol = '<w:r><w:sym w:font="{}" w:char="{}"/></w:r>'
+    body = (
+        f"<w:p>{run('It is 10')}{raised('−')}{raised('3')}{run(' N per m')}{raised('2')}"
+        f"{run(' on the 2')}{raised('nd')}{run(' day. As shown')}{raised('1')}{run(', x')}"
+        f"{raised('i', 'subscript')}{run(' of CO')}{raised('2', 'subscript')}{run(' is ')}"
+        f"{symbol.format('Symbol', 'F061')}{beta}"
+        f"{symbol.format('Wingdings', 'F0FC')}{symbol.format('Other', 'zz')}{run('.')}</w:p>"
+    )
+    document = Document.from_bytes(docx(body))
+    assert [sentence.text for sentence in document.sentences()] == [
+        "It is 10^−3 N per m^2 on the 2nd day.",
+        "As shown, x_i of CO2 is αβ✓.",
+    ]
+
+
+def test_the_chosen_entry_of_a_list_in_a_form():
+    entries = '<w:listEntry w:val="Red"/><w:listEntry w:val="Blue"/>'
+    body = (
+        f'<w:p>{run("Colour: ")}<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>'
+        f'<w:result w:val="1"/>{entries}</w:ddList></w:ffData></w:fldChar></w:r></w:p>'
+    )
+    [sentence] = Document.from_bytes(docx(body)).sentences()
+    assert sentence.text == "Colour: Blue"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chunk.html", "<html><body><h1>Inner</h1><p>It is here.</p></body></html>"),
+        (
+            "chunk.rtf",
+            r"{\rtf1\ansi{\stylesheet{\s1 heading 1;}}\pard\s1 Inner\par\pard It is here.\par}",
+        ),
+        ("chunk.docx", docx(paragraph("Inner", "Heading1") + paragraph("It is here."))),
+    ],
+)
+def test_parts_in_other_formats_are_read(outline, name, content):
+    relations = (
+        f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="c" '
+        f'Type="{OFFICE}/aFChunk" Target="{name}"/></Relationships>'
+    )
+    body = f'{paragraph("Outer.")}<w:altChunk xmlns:r="{OFFICE}" r:id="c"/>'
+    parts = {"word/_rels/document.xml.rels": relations, f"word/{name}": content}
+    document = Document.from_bytes(docx(body, **parts))
+    assert outline(document) == [("", ["Outer."]), ("Inner", ["It is here."])]
+
+
+def test_a_part_that_cannot_be_read_is_told():
+    relations = (
+        f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="c" '
+        f'Type="{OFFICE}/aFChunk" Target="chunk.xyz"/></Relationships>'
+    )
+    body = f'{paragraph("Outer.")}<w:altChunk xmlns:r="{OFFICE}" r:id="c"/>'
+    parts = {"word/_rels/document.xml.rels": relations, "word/chunk.xyz": b"\1\2\3\0"}
+    with pytest.raises(DocumentError, match=r"has a part, word/chunk\.xyz, that"):
+        Document.from_bytes(docx(body, **parts))
+
+
+def test_scripts_of_an_odt():
+    def position(name, where):
+        return (
+            f'<style:style style:name="{name}" style:family="text"><style:text-properties '
+            f'style:text-position="{where}"/></style:style>'
+        )
+
+    styles = position("T1", "super 58%") + position("T2", "-33% 58%")
+    up, down = '<text:span text:style-name="T1">', '<text:span text:style-name="T2">'
+    text = (
+        f"<text:p>It is 10{up}3</text:span> on the 2{up}nd</text:span> day. As shown"
+        f"{up}1</text:span>, x{down}i</text:span> rose.</text:p>"
+    )
+    document = Document.from_bytes(odt(text, styles))
+    shown = [sentence.text for sentence in document.sentences()]
+    assert shown == ["It is 10^3 on the 2nd day.", "As shown, x_i rose."]

@@ -165,3 +165,16 @@ def test_damaged_files_are_read_or_refused_in_a_sentence():
 def test_numbers_out_of_range_are_refused():
     with pytest.raises(DocumentError, match="cannot be read as RTF"):
         read(r"\u999999999?x")
+
+
+def test_scripts_symbols_and_what_is_hidden():
+    fonts = r"{\fonttbl{\f0\fnil Arial;}{\f3\froman\fcharset2 Symbol;}}"
+    body = (
+        r"It is 10{\super 3} N per m{\super 2} on the 2{\super nd} day. As shown{\super 1}, "
+        r"x\sub i\nosupersub  rose by {\f3 a\'62} in the Frei\-berg{\v SECRET {\b too} \v0 now}."
+    )
+    data = rf"{{\rtf1\ansi\ansicpg1252{fonts}{body}\par}}".encode()
+    assert texts(Document.from_bytes(data)) == [
+        "It is 10^3 N per m^2 on the 2nd day.",
+        "As shown, x_i rose by αβ in the Freibergnow.",
+    ]

@@ -122,3 +122,31 @@ def test_names_in_programs_are_whole():
         "Call dict.__len__ and list.__iter__ first.",
         "Then go on.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("en", ["The dam broke in May.", "Nobody was hurt."]),
+        ("en", ["He said no.", "Then he left."]),
+        (
+            "ru",
+            ["Он родился в 1950 г. в Москве, на ул. Ленина.", "См. рис. 5 и т. д.", "Дальше идёт."],
+        ),
+        ("ru", ["Это было в 1950 г.", "Потом г. Москва росла."]),
+        ("pl", ["Zob. rys. 5 i por. prof. Kowalski.", "To jest np. pompa przy ul. Długiej."]),
+        ("nl", ["Zie blz. 5 en dhr. Jansen.", "Dat is o.a. duur."]),
+        ("sv", ["Se s. 5 och t.ex. Anna.", "Dr. Ek bor på nr. 3."]),
+        ("it", ["Vedi pag. 5 e sig. Rossi.", "Il dott. Bianchi cita l'art. 3."]),
+        ("tr", ["Bkz. s. 5 ve Sn. Yılmaz.", "Atatürk Cad. No. 5, 19. yüzyıl."]),
+        ("hu", ["A 12. fejezet hosszú.", "Dr. Kovács pl. a 3. oldalon van."]),
+        ("ar", ["قال د. أحمد ذلك.", "انظر ص. 5 من الكتاب."]),
+        ("hi", ["डॉ. शर्मा आए।", "पृ. 5 देखें।"]),
+        ("es", ["Vea la pág. 5 y el Sr. López.", "Vive en la Av. Bolívar núm. 3."]),
+        ("pt", ["Ver pág. 5 e o Sr. Silva.", "Mora na Av. Brasil, n. 3."]),
+        ("km", ["ខ្ញុំស្រឡាញ់ភាសាខ្មែរ។", "វាស្អាតណាស់។"]),
+    ],
+)
+def test_abbreviations_of_languages(language, sentences):
+    text = " ".join(sentences)
+    assert [text[start:end] for start, end in split_sentences(text, language)] == sentences

@@ -118,3 +118,46 @@ def test_refusals():
             Document.from_text(text, format="vtt")
     with pytest.raises(DocumentError, match="has no sentence"):
         Document.from_text("WEBVTT\n\n00:01.000 --> 00:02.000\n[music]\n", format="vtt")
+
+
+def test_captions_that_grow_word_by_word():
+    cues = ["So", "So today", "So today we repair", "a pump.", "a pump. It is old."]
+    text = "\n\n".join(
+        f"{n}\n00:00:{n:02},000 --> 00:00:{n + 1:02},000\n{cue}" for n, cue in enumerate(cues, 1)
+    )
+    document = Document.from_text(text, format="srt")
+    assert [one.text for one in document.sentences()] == [
+        "So today we repair a pump.",
+        "It is old.",
+    ]
+    assert [span.place for span in document.spans()] == ["0:00:01", "0:00:05"]
+    later = text.replace("00:00:02,000 --> 00:00:03", "00:00:02,900 --> 00:00:03")
+    assert "So So today" in " ".join(
+        one.text for one in Document.from_text(later, format="srt").sentences()
+    )
+
+
+def test_cues_that_begin_with_a_line_of_a_blank():
+    text = (
+        "WEBVTT\n\n00:01.000 --> 00:02.000\n \nCod swim.\n\n00:02.000 --> 00:03.000\n \nThey eat.\n"
+    )
+    document = Document.from_text(text, format="vtt")
+    assert [one.text for one in document.sentences()] == ["Cod swim.", "They eat."]
+
+
+def test_speakers_in_brackets():
+    text = (
+        "1\n00:00:01,000 --> 00:00:02,000\n[SPEAKER_00]: Cod swim.\n\n"
+        "2\n00:00:02,000 --> 00:00:03,000\n[SPEAKER_01]: [sighs] They eat.\n"
+    )
+    document = Document.from_text(text, format="srt")
+    assert [(one.speaker, one.text) for one in document.spans()] == [
+        ("SPEAKER_00", "Cod swim."),
+        ("SPEAKER_01", "They eat."),
+    ]
+
+
+def test_ruby_of_webvtt():
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\n東<ruby>京<rt>きょう</rt></ruby>に行く。\n"
+    [sentence] = Document.from_text(text, format="vtt").sentences()
+    assert sentence.text == "東京に行く。"

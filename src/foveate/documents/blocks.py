@@ -17,6 +17,7 @@ from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Se
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
 LONGEST_TERM = 100  # characters of the terms that begin the sentence of their definition
+_SOFT_HYPHEN = re.compile("\xad(?:[ \t\r]*\n[ \t]*)?")  # and the line break that it allows
 _MARKER = re.compile(r"(?:[^\W\d]+\.?\s+)?\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
 
 
@@ -31,10 +32,10 @@ class MappedText:
         self._source_spans: list[tuple[int, int]] = []  # of each piece
 
     @classmethod
-    def from_source(cls, source: str, start: int, end: int) -> Self:
-        """Make the text that is written at `source[start:end]`."""
+    def from_text(cls, text: str, start: int = 0, end: int | None = None) -> Self:
+        """Make a text that is displayed for `source[start:end]`, or that is its own source."""
         mapped = cls()
-        mapped.add(source[start:end], start, end)
+        mapped.add(text, start, start + len(text) if end is None else end)
         return mapped
 
     def add(self, text: str, start: int, end: int) -> None:
@@ -264,14 +265,26 @@ def definition_blocks(
     return [Prose(joined, kind=kind)]
 
 
+def code_lines(text: MappedText, kind: Kind = "code") -> list[Block]:
+    """Return the lines of a listing, each of them a block."""
+    blocks: list[Block] = []
+    start = 0
+    for line in str(text).splitlines(keepends=True):
+        end = start + len(line)
+        if line.strip():
+            blocks.append(Prose(text.part(start, end - len(line) + len(line.rstrip())), kind=kind))
+        start = end
+    return blocks
+
+
 def name_set(names: str) -> frozenset[str]:
     """Split names separated by spaces."""
     return frozenset(names.split())
 
 
 def collapse(text: object) -> str:
-    """Replace each run of whitespace with a single space."""
-    return " ".join(str(text).split())
+    """Replace each run of whitespace with a single space; leave out soft hyphens."""
+    return " ".join(_SOFT_HYPHEN.sub("", str(text)).split())
 
 
 def lift_title(blocks: list[Block]) -> ParsedText:
@@ -389,9 +402,9 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
             spans.append((start, end))
         previous_start, previous_end = text.source_span(*spans[-1])
     return tuple(
-        Sentence(collapse(shown[start:end]), *text.source_span(start, end))
+        Sentence(visible, *text.source_span(start, end))
         for start, end in spans
-        if previous_end > previous_start
+        if previous_end > previous_start and (visible := collapse(shown[start:end]))
     )
 
 

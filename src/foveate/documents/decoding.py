@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
@@ -19,6 +20,8 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _DECLARED_ENCODING = re.compile(rb"(?:encoding|charset)\s*=\s*[\"']?\s*([A-Za-z][\w.:-]*)")
+_ISO_2022_JP = re.compile(rb"\x1b\$[@B]")
+_JAPANESE = re.compile(rb"\x1b(?:\$[@B]((?:[\x21-\x7e]{2}|[\r\n])*)|\(I([\x21-\x5f]*)|\([BJ])?")
 _WIDE = re.compile(r"utf[-_]?(?:16|32)", re.IGNORECASE)
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -32,7 +35,7 @@ _SAMPLE = 2**16  # bytes that decide about an encoding
 _ENCODINGS = [
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256"),
     *("iso8859_2", "iso8859_5", "iso8859_7", "koi8_r", "tis_620"),
-    *("gb18030", "big5", "cp932", "euc_jp", "cp949", "iso2022_jp"),
+    *("gb18030", "big5", "cp932", "euc_jp", "cp949"),
 ]
 
 
@@ -155,16 +158,52 @@ def _decode(data: bytes, encoding: str | None, markup: bool) -> str:
     if marked := next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None):
         return _decode_as(data, marked)
     declared = _DECLARED_ENCODING.search(data[:1024]) if markup else None
-    if declared and _is_known(declared[1].decode()):
-        try:
-            return _decode_as(data, declared[1].decode())
-        except DocumentError:
-            pass  # pages often declare the wrong encoding
+    if declared:
+        with suppress(DocumentError):  # pages often declare the wrong encoding
+            return decode_declared(data, declared[1].decode())
     _reject_binary(data)
+    if _ISO_2022_JP.search(data):
+        return _decode_japanese(data)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         return _decode_damaged(data) or _decode_as(data, _detect_encoding(data, error.start))
+
+
+def decode_declared(data: bytes, label: str) -> str:
+    """Decode bytes that declare their encoding; labels mean what browsers take them for.
+
+    Raises:
+        DocumentError: The encoding is unknown, or the bytes are not in it.
+    """
+    from webencodings import lookup
+
+    known = lookup(label)
+    name = known.codec_info.name if known else label
+    if name.startswith("utf-16") and b"\0" not in data:  # else the label could not be read
+        name = "utf-8"
+    if name == "iso2022_jp":
+        return _decode_japanese(data)
+    return _decode_as(data, {"gbk": "gb18030"}.get(name, name)).removeprefix("\ufeff")
+
+
+def _decode_japanese(data: bytes) -> str:
+    """Decode ISO-2022-JP with the characters that NEC and IBM added, which Python refuses."""
+
+    def shifted(match: re.Match[bytes]) -> bytes:
+        if match[2] is not None:
+            return bytes(code | 0x80 for code in match[2])
+        pairs = re.findall(rb"[\r\n]|[\x21-\x7e]{2}", match[1] or b"")
+        return b"".join(pair if len(pair) == 1 else _shift(*pair) for pair in pairs)
+
+    return _JAPANESE.sub(shifted, data).decode("cp932", "replace")
+
+
+def _shift(row: int, cell: int) -> bytes:
+    """Return the code in Shift JIS of a character of JIS X 0208."""
+    first = (row + 1) // 2 + (0x70 if row < 0x5F else 0xB0)
+    second = cell + (0x1F + (cell > 0x5F) if row % 2 else 0x7E)
+    return bytes((first, second))
 
 
 def _decode_as(data: bytes, encoding: str) -> str:

@@ -25,6 +25,8 @@ _XML = re.compile(r"\s*<\?xml\b")
 _JSON_ARRAY = re.compile(r"\s*\[")
 _JSON = re.compile(r"\s*\{\s*\"[^\"\n]*\"\s*:")
 _JSON_LINES = re.compile(r"\s*(?:\[\s*\{|\{[^\n]*\}[ \t\r]*\n\s*\{)\s*\"[^\"\n]*\"\s*:")
+_MANUAL = re.compile(r"[.'](?:.*\n)*?\.(?:TH|Dd) (?:.*\n)*?\.S[Hh] ")  # a page in troff
+_MANUAL_HEAD = 20_000  # characters
 _SAMPLE = 200_000  # characters that decide whether a text is a transcript
 
 
@@ -104,6 +106,11 @@ def sniff(format: str | None, text: str) -> str:
 
 
 def _sniff_text(text: str) -> str:
+    if _MANUAL.match(text[:_MANUAL_HEAD]):
+        raise DocumentError(
+            "is a manual page with the macros of troff: write it as text with "
+            "`man -l FILE | col -bx > FILE.txt`."
+        )
     if text.startswith("WEBVTT"):  # after a byte order mark
         return "vtt"
     if _CUE.match(text):

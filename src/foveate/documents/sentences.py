@@ -9,6 +9,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
+from foveate.documents.abbreviations import BEFORE_NAMES, BEFORE_NUMBERS, ORDINALS, WORDS
+
 MAX_LENGTH = 1_000  # characters of a sentence; longer ones are cut
 
 _QUOTATION = re.compile(r'“[^“”]*”|"[^"]*"|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」|『[^『』]*』')
@@ -80,9 +82,15 @@ _BEFORE_SMALL = _words(
 _CURRENCIES = "$€£¥₹₽"
 _FRENCH = _words("m. mm.")
 _FRENCH_CODES = _words("A. D. L. R.")  # before the numbers of articles: L. 121-1
-_SPANISH = _words(  # before names
-    "d. dª. dña. doña. dn. excmo. excma. ilmo. ilma."
-)
+_NO_WORDS = _words("")
+_NAMES = {language: _words(words) for language, words in BEFORE_NAMES.items()}
+_NUMBERS = {language: _words(words) for language, words in BEFORE_NUMBERS.items()}
+_NUMBER = re.compile(r"\d{1,4}\.$")
+_ENDS = {  # where a sentence ends although the library does not say so
+    "en": re.compile(rf"\b(?:{'|'.join(sorted(WORDS))})\.\s+(?=[A-Z][a-z])"),
+    "km": re.compile(r"[។៕]\s*"),
+    "ru": re.compile(r"(?:\b(?:т\. ?[дп]|др|пр)|\d\s?гг?)\.\s+(?=[А-ЯЁ])"),
+}
 
 UNSPACED_LANGUAGES = ("ja", "km", "lo", "my", "th", "zh")  # write no spaces between words
 _UNSPACED_SENTENCES = ("ja", "zh")
@@ -166,7 +174,7 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             or (last in _BEFORE_NUMBERS and (following[0].isdigit() or following[0] in "(§"))
             or (last in _BEFORE_SMALL and following[0].islower())
             or (language == "fr" and word and word[0] in _FRENCH_CODES and following[0].isdigit())
-            or (language == "es" and last in _SPANISH and following[0].isupper())
+            or _is_abbreviation(last, text, end - len(last), following[0], language)
             or _LEGAL.search(text, max(start, end - 20), end) is not None
             or _is_cited(text, start, end)
             or (last in ("fed.", "pub.") and _LEGAL_NEXT.match(text, end) is not None)
@@ -176,6 +184,16 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             or (language == "de" and _ORDINAL.search(text, max(start, end - 30), end) is not None)
         )
     return following[0] in "とっだ" and text[end - 1] in "」』"
+
+
+def _is_abbreviation(word: str, text: str, start: int, following: str, language: str) -> bool:
+    """Return whether a word is an abbreviation of a language, after which a sentence goes on."""
+    if language in ORDINALS and following.islower() and _NUMBER.fullmatch(word):
+        return True
+    if word in _NUMBERS.get(language, _NO_WORDS) and (following.isdigit() or following in "№§"):
+        return True
+    is_counted = text[max(start - 2, 0) : start].strip()[-1:].isdigit()
+    return word in _NAMES.get(language, _NO_WORDS) and following.isalnum() and not is_counted
 
 
 def _is_cited(text: str, start: int, end: int) -> bool:
@@ -231,6 +249,8 @@ def _boundaries(text: str, language: str) -> list[int]:
     if text.isascii() and not _ASCII_END.search(text):
         return []
     cuts = set(_sentence_starts(text, language))
+    if language in _ENDS:
+        cuts.update(match.end() for match in _ENDS[language].finditer(text))
     for quotation in _QUOTATION.finditer(text):
         inside = quotation.start() + 1
         cuts.update(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from foveate.documents import formulas
 from foveate.documents.blocks import (
     Block,
     Heading,
@@ -22,11 +23,13 @@ from foveate.documents.blocks import (
     collapse,
     compose_text,
     name_set,
-    table_row,
 )
 from foveate.documents.metadata import clean_names, parse_date, split_names
 from foveate.documents.numerals import format_number
+from foveate.documents.readers import latex_units
+from foveate.documents.scripts import scripted
 from foveate.documents.structure import Kind
+from foveate.documents.tables import Cell, table_blocks
 
 _SECTIONS = {
     "part": 0,
@@ -47,6 +50,12 @@ _FORMULAS = name_set(
     "equation equation* align align* alignat alignat* gather gather* multline multline* eqnarray "
     "eqnarray* displaymath math flalign flalign* dmath IEEEeqnarray"
 )
+_ROWS = name_set(  # of formulas, each with a number
+    "align alignat gather eqnarray flalign IEEEeqnarray"
+)
+_ONE_NUMBER = name_set("equation multline dmath")
+_FLOATS = {"figure": "figure", "wrapfigure": "figure", "table": "table", "wraptable": "table"}
+_FLOATS |= {"sidewaysfigure": "figure", "sidewaystable": "table", "longtable": "table"}
 _DROPPED = name_set("comment filecontents filecontents* tikzpicture picture pgfpicture asy")
 _VERBATIM = _CODE | _FORMULAS | _DROPPED  # their content is not cut into tokens
 _TABLES = {"tabular": 1, "tabular*": 2, "tabularx": 2, "tabulary": 2, "longtable": 1, "array": 1}
@@ -72,16 +81,15 @@ _CITATIONS = name_set(
 )
 _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "addbibresource addcontentsline addtocontents addtocounter addtolength affiliation author "
-    "autoref bibliography bibliographystyle captionsetup color cref Cref date DeclareMathOperator "
-    "definecolor documentclass email eqref externaldocument fontsize geometry graphicspath "
-    "hspace hypersetup hyphenation include includegraphics includeonly index input institute "
-    "label lstset markboth markright newcounter newenvironment newlength newtheorem "
-    "pagenumbering pageref pagestyle pdfbookmark phantom raisebox ref renewenvironment "
-    "RequirePackage rule selectlanguage setcounter setlength setkeys special stepcounter "
-    "KOMAoptions BeforePackage AfterPackage subject publishers dedication lowertitleback "
-    "uppertitleback extratitle ProvidesFile DeclareRobustCommand makeatletter makeatother "
-    "subtitle texorpdfstring thanks thispagestyle tikzset titlehead usepackage usetheme "
-    "usetikzlibrary vphantom vspace vref cline cmidrule"
+    "bibliography bibliographystyle captionsetup cellcolor color crefname Crefname date "
+    "definecolor documentclass email externaldocument fontsize geometry graphicspath hspace "
+    "hypersetup hyphenation include includegraphics includeonly index input institute lstset "
+    "markboth markright newcounter newenvironment newlength pagenumbering pageref pagestyle "
+    "pdfbookmark phantom raisebox renewenvironment rowcolor sisetup RequirePackage rule "
+    "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "
+    "AfterPackage subject publishers dedication lowertitleback uppertitleback extratitle "
+    "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
+    "tikzset titlehead usepackage usetheme usetikzlibrary vphantom vspace cline"
 )
 _MARKS_OF_AUTHORS = name_set(  # and what else appears next to a name: they are not part of it
     "affil altaffiliation altaffilmark authormark corref ead email footnote footnotemark fnmark "
@@ -90,35 +98,35 @@ _MARKS_OF_AUTHORS = name_set(  # and what else appears next to a name: they are 
 )
 _CONTINUED = re.compile(r"(?:[,;&]|\band)\s*\Z")
 _LAST_ARGUMENT = {"href": 2, "textcolor": 2, "multicolumn": 3, "multirow": 3, "parbox": 2}
+_REFERENCES = name_set("ref vref eqref cref Cref autoref nameref labelcref")
+_RULES = name_set(
+    "hline toprule midrule bottomrule addlinespace cmidrule specialrule tabularnewline"
+)
+_PARTS_OF_LONG_TABLES = name_set("endfirsthead endhead endfoot endlastfoot")
 _LAST_ARGUMENT |= {"colorbox": 2, "resizebox": 3, "scalebox": 2, "foreignlanguage": 2}
-_DEFINITIONS = name_set("newcommand renewcommand providecommand")
-
-
-def _pairs(text: str) -> dict[str, str]:
-    words = text.split()
-    return dict(zip(words[::2], words[1::2], strict=True))
-
-
-_SYMBOLS = _pairs(
+_DEFINITIONS = name_set("newcommand renewcommand providecommand DeclareRobustCommand")
+_SPACE_IF_WORD = "\ufdd2"  # what \\xspace leaves
+_REFERENCE = re.compile("\ufdd0([A-Za-z]+):([^\ufdd1]*)\ufdd1")  # what stands for one at first
+_LABEL_IN_FORMULA = re.compile(r"\\label\s*\{([^{}]*)\}")
+_UNNUMBERED_ROW = re.compile(r"\\(?:notag|nonumber|tag)\b")
+_THEOREM = re.compile(
+    r"\*?\s*\{([^{}]{1,60})\}\s*(?:\[([^\]]{1,60})\])?\s*\{([^{}]{0,200})\}\s*(?:\[([a-z]{1,60})\])?"
+)
+_OPERATOR = re.compile(r"\*?\s*\{?\s*\\([A-Za-z]+)\s*\}?\s*\{")
+_MACRO = re.compile(r"\\([A-Za-z@]+)")
+_SYMBOLS = latex_units.pairs(
     """
     ss ß  ae æ  AE Æ  oe œ  OE Œ  aa å  AA Å  o ø  O Ø  l ł  L Ł  i ı  j ȷ  dots …  ldots …
-    cdots …  textellipsis …  dotsc …  textendash –  textemdash —  textquotedblleft “
-    textquotedblright ”  textquoteleft ‘  textquoteright ’  glqq „  grqq “  quotedblbase „
-    guillemotleft «  guillemotright »  S §  P ¶  copyright ©  textcopyright ©  pounds £
-    euro €  texteuro €  EUR €  textdegree °  textbackslash \\  textasciitilde ~
-    textasciicircum ^  textunderscore _  textbar |  textless <  textgreater >  TeX TeX
-    LaTeX LaTeX  LaTeXe LaTeX2e  BibTeX BibTeX  alpha α  beta β  gamma γ  delta δ  epsilon ε
-    varepsilon ε  zeta ζ  eta η  theta θ  kappa κ  lambda λ  mu μ  nu ν  xi ξ  pi π  rho ρ
-    sigma σ  tau τ  phi φ  varphi φ  chi χ  psi ψ  omega ω  Gamma Γ  Delta Δ  Theta Θ
-    Lambda Λ  Pi Π  Sigma Σ  Phi Φ  Psi Ψ  Omega Ω  times ×  cdot ·  pm ±  leq ≤  le ≤
-    geq ≥  ge ≥  neq ≠  ne ≠  approx ≈  sim ∼  in ∈  notin ∉  subset ⊂  cup ∪  cap ∩  to →
-    rightarrow →  leftarrow ←  Rightarrow ⇒  infty ∞  partial ∂  nabla ∇  sum ∑  prod ∏
-    int ∫  forall ∀  exists ∃  circ ∘  ell ℓ  langle ⟨  rangle ⟩
+    textellipsis …  textendash –  textemdash —  textquotedblleft “  textquotedblright ”
+    textquoteleft ‘  textquoteright ’  glqq „  grqq “  quotedblbase „  guillemotleft «
+    guillemotright »  S §  P ¶  copyright ©  textcopyright ©  pounds £  euro €  texteuro €  EUR €
+    textdegree °  degree °  textmu µ  textbackslash \\  textasciitilde ~  textasciicircum ^
+    textunderscore _  textbar |  textless <  textgreater >  texttimes ×  textpm ±  TeX TeX
+    LaTeX LaTeX  LaTeXe LaTeX2e  BibTeX BibTeX  slash /
     """
 )
 _SYMBOLS |= {"og": "« ", "fg": " »"}
 _SYMBOLS |= dict.fromkeys(name_set("quad qquad newline linebreak space enspace hfill"), " ")
-_SYMBOLS |= {name: name for name in name_set("log exp sin cos tan max min arg lim sup inf det dim")}
 _ACCENTS = {
     **dict(zip("\"'`^~=.", "\u0308\u0301\u0300\u0302\u0303\u0304\u0307", strict=True)),
     **dict(zip("uvHcdbrk", "\u0306\u030c\u030b\u0327\u0323\u0331\u030a\u0328", strict=True)),
@@ -143,13 +151,9 @@ _DEFINITION = re.compile(
     r"(?:\[(\d)\])?(\[[^\]]{0,200}\])?\s*+(?=\{)"
 )
 _PLAIN_DEFINITION = re.compile(r"\\([A-Za-z@]++)\s*+((?:#\d)*+)\s*+(?=\{)")
-_MACRO = re.compile(r"\\([A-Za-z@]+)\*?|\\(.)|[{}&~]", re.DOTALL)
-_NOT_SHOWN = re.compile(  # in a formula
-    r"\\(?:label|tag|notag|nonumber|begin|end)\b\*?(?:\{[^{}]*\})?|(?<!\\)%[^\n]*"
-)
 _ROW_OPTION = re.compile(r"\*?(?:\[[^\]\n]{0,20}\])?")
-_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _SPACE_BEFORE = re.compile(r" ([.,)])")
+_WORD_AFTER = re.compile(_SPACE_IF_WORD + r"(?=[\w(\[“‘«„$§\"&-])")
 _SECTION_LINE = re.compile(r"^[ \t]*\\(?:sub)*(?:section|chapter)\*?\{", re.MULTILINE)
 _START = re.compile(r"^[ \t]*\\(?:documentclass|begin\{document\})", re.MULTILINE)
 _OWN_NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\*")
@@ -211,12 +215,14 @@ class _Environment:
         counter: Counter of the innermost enumeration.
         label: Source of the labels of its items, such as "(\alph{enumii})"; empty if the items of
             the environment have no numbers.
+        float: "figure" or "table", if they are in one.
     """
 
     kind: Kind = "prose"
     num_enumerations: int = 0
     counter: str = ""
     label: str = ""
+    float: str = ""
 
 
 class _LatexBlocks:
@@ -228,7 +234,17 @@ class _LatexBlocks:
         self.date = ""
         self.blocks: list[Block] = []
         self._source = text
-        self._macros: dict[str, tuple[int, str]] = {}  # number of arguments and body
+        # The number of arguments of each macro, its body, and what its first one is by default.
+        self._macros: dict[str, tuple[int, str, str | None]] = {}
+        self._units: dict[str, str] = {}
+        self._switches = {"true": True, "false": False}  # by the names of their conditionals
+        self._theorems: dict[
+            str, tuple[str, str, str]
+        ] = {}  # title, counter, what it counts within
+        self._numbers: Counter[str | int] = Counter()  # of sections by level, floats and formulas
+        self._current = "", "", ""  # kind, number and title of what a label names
+        self._labels: dict[str, tuple[str, str, str]] = {}
+        self._is_appendix = False
         self._line_ends = [match.start() for match in re.finditer("\n", text)]
         self._place = "line 1"
         self._shown: list[str] = []  # the paragraph so far
@@ -253,6 +269,12 @@ class _LatexBlocks:
         end = source.partners.get(begin, len(source.tokens))
         self._run(source, begin + 1, end, 0)
         self._flush()
+        for block in self.blocks:
+            if _REFERENCE.search(shown := str(block.text)):
+                written = _tidy(_REFERENCE.sub(self._refer, shown))
+                block.text = (
+                    written if isinstance(block, Heading) else MappedText.from_text(written)
+                )
 
     @property
     def _environment(self) -> _Environment:
@@ -270,7 +292,7 @@ class _LatexBlocks:
 
     def _add(self, shown: str, kind: Kind) -> None:
         if shown.strip():
-            self.blocks.append(Prose(_mapped(shown), kind=kind, place=self._place))
+            self.blocks.append(Prose(MappedText.from_text(shown), kind=kind, place=self._place))
             self._marker = ""  # it belongs before this paragraph, not before the next one
 
     def _note_place(self, source: _Source, index: int) -> None:
@@ -289,12 +311,14 @@ class _LatexBlocks:
                 if self._shown or not text.isspace():
                     self._shown.append(text)
             elif kind == "math":
-                self._shown.append(_formula(text))
+                self._shown.append(formulas.from_latex(self._expanded(text)))
             elif kind == "par":
                 self._flush()
             elif kind == "formula":
                 self._flush()
-                self._add(_formula(text), "formula")
+                environment, _, inside = text.partition("\0")
+                self._number_formulas(environment, inside)
+                self._add(formulas.from_latex(self._expanded(inside)), "formula")
             elif kind == "code":
                 self._flush()
                 for line in text.split("\n"):
@@ -316,7 +340,7 @@ class _LatexBlocks:
             return ""
         outer = self._shown, self._marker, self._environments
         self._shown, self._marker = [""], ""
-        self._environments = [_Environment(num_enumerations=self._environment.num_enumerations)]
+        self._environments = [replace(self._environment, kind="prose", counter="", label="")]
         blocks = len(self.blocks)
         self._run(source, *span, depth + 1)
         inner = [str(block.text) for block in self.blocks[blocks:]]
@@ -375,8 +399,14 @@ class _LatexBlocks:
         environment = replace(self._environment)
         if name not in _ENVIRONMENT_ARGUMENTS:  # which only lay out what they hold, such as items
             environment.label = ""
+        environment.float = _FLOATS.get(name.rstrip("*"), environment.float)
+        if name in self._theorems:
+            note = f" ({self._inline(source, option, depth)})" if option else ""
+            self._shown.append(f"{self._begin_theorem(name)}{note}. ")
         if name in _TABLES and len(spans) == arguments and begin in source.partners:
+            self._environments.append(environment)
             self._table(source, index, close, depth)
+            self._environments.pop()
             index = close
         elif name == "abstract":
             self.blocks.append(Heading(_SECTION, "Abstract"))
@@ -420,8 +450,7 @@ class _LatexBlocks:
         return label if _NUMBER.search(label) else ""
 
     def _label_macro(self, name: str) -> str:
-        _, body = self._macros.get(name, (0, _LABELS[name]))
-        return body
+        return self._macros[name][1] if name in self._macros else _LABELS[name]
 
     def _item(self, source: _Source, index: int, end: int, depth: int) -> int:
         """Begin an item with its own label or, in an enumeration, with its number."""
@@ -438,6 +467,7 @@ class _LatexBlocks:
             self._counters[environment.counter] += 1
             numbered = _tokenize(_NUMBER.sub(self._numeral, environment.label))
             self._marker = self._inline(numbered, (0, len(numbered.tokens)), depth)
+            self._current = "item", self._marker.rstrip(".:"), ""
         return index
 
     def _numeral(self, number: re.Match[str]) -> str:
@@ -475,12 +505,68 @@ class _LatexBlocks:
             self._flush()
             _, index = _option(source, index, end)
             _, index = _arguments(source, index, end, 1)
-        elif name in _DEFINITIONS or name == "def":
+        elif name in _DEFINITIONS or name in ("def", "DeclareMathOperator", "newtheorem"):
             index = self._define(source, index, end, name)
         elif name in _SECTIONS or name in ("title", "caption") or name in _FOOTNOTES:
+            is_starred = source.text.startswith("*", source.tokens[index - 1].start + len(name) + 1)
             _, index = _option(source, index, end)
             spans, index = _arguments(source, index, end, 1)
-            self._set_apart(name, self._inline(source, spans[0], depth) if spans else "")
+            number = "" if is_starred else self._count(name)
+            shown = self._inline(source, spans[0], depth) if spans else ""
+            self._current = (*self._current[:2], shown) if name in _SECTIONS else self._current
+            self._set_apart(name, shown, number)
+        elif name in _RULES:
+            _, index = _option(source, index, end)
+            if name == "cmidrule" and index < end and source.tokens[index].text.startswith("("):
+                index += 1
+            if name in ("cmidrule", "specialrule"):
+                _, index = _arguments(source, index, end, 1 if name == "cmidrule" else 3)
+        elif name == "label" or name in _REFERENCES:
+            spans, index = _arguments(source, index, end, 1)
+            key = collapse(_written(source, spans[0])) if spans else ""
+            if name == "label":
+                self._labels.setdefault(key, self._current)
+            else:
+                self._shown.append(f"\ufdd0{name}:{key}\ufdd1")
+        elif name in latex_units.COMMANDS:
+            _, index = _option(source, index, end)
+            spans, index = _arguments(source, index, end, 3 if "range" in name else 2)
+            written = [self._expanded(_written(source, span)) for span in spans]
+            if name in ("num", "numlist", "ang", "si", "unit") and len(spans) > 1:
+                index, written = spans[0][1] + 1, written[:1]
+            self._shown.append(latex_units.write(name, written, self._units))
+        elif name == "DeclareSIUnit":
+            _, index = _option(source, index, end)
+            spans, index = _arguments(source, index, end, 2)
+            if len(spans) == 2:
+                unit = _written(source, spans[0]).strip().lstrip("\\")
+                self._units[unit] = self._inline(source, spans[1], depth)
+        elif name in ("textsuperscript", "textsubscript"):
+            spans, index = _arguments(source, index, end, 1)
+            script = self._inline(source, spans[0], depth) if spans else ""
+            before = "".join(self._shown[-10:])
+            self._shown.append(scripted(before, script, is_raised=name == "textsuperscript"))
+        elif name in ("enquote", "ensuremath", "texorpdfstring"):
+            spans, index = _arguments(source, index, end, 2 if name == "texorpdfstring" else 1)
+            if name == "ensuremath" and spans:
+                shown = formulas.from_latex(self._expanded(_written(source, spans[0])))
+            else:
+                shown = self._inline(source, spans[0], depth) if spans else ""
+            if name == "enquote":
+                shown = f"“{shown.replace('“', '‘').replace('”', '’')}”"
+            self._shown.append(shown)
+        elif name == "xspace":
+            self._shown.append(_SPACE_IF_WORD)
+        elif name == "appendix":
+            self._is_appendix = True
+            self._numbers[_CHAPTER if self._numbers[_CHAPTER] else _SECTION] = 0
+        elif name == "newif" and index < end:
+            self._switches[source.tokens[index].text.removeprefix("if")] = False
+            index += 1
+        elif name.startswith("if") and name[2:] in self._switches:
+            index = self._choose(source, index, end, depth, self._switches[name[2:]])
+        elif (switch := name.removesuffix("true").removesuffix("false")) in self._switches:
+            self._switches[switch] = name.endswith("true")
         elif name in _CITATIONS:
             _, index = _option(source, index, end)
             _, index = _option(source, index, end)
@@ -508,7 +594,7 @@ class _LatexBlocks:
                 index = after
         return index
 
-    def _set_apart(self, name: str, shown: str) -> None:
+    def _set_apart(self, name: str, shown: str, number: str) -> None:
         """Add a heading, the title, a caption or a footnote."""
         if name in _SECTIONS:
             self._heading(_SECTIONS[name], shown)
@@ -516,9 +602,99 @@ class _LatexBlocks:
             self.title = shown
         elif name == "caption":
             self._flush()
-            self._add(shown, "caption")
+            label = f"{self._current[0].title()} {number}: " if number else ""
+            self._add(f"{label}{shown}" if shown else "", "caption")
         else:
             self._footnotes.append(shown)
+
+    def _count(self, name: str) -> str:
+        """Count a section or a caption, and return its number."""
+        level = _SECTIONS.get(name, 0)
+        if name == "caption" and self._environment.float:
+            self._numbers[self._environment.float] += 1
+            self._current = self._environment.float, str(self._numbers[self._environment.float]), ""
+        elif 0 < level < _SECTIONS["paragraph"] and name != "frametitle":
+            self._numbers[level] += 1
+            for deeper in range(level + 1, _SECTIONS["paragraph"]):
+                self._numbers[deeper] = 0
+            self._current = (
+                "chapter" if level == _CHAPTER else "section",
+                self._section_number(level),
+                "",
+            )
+        else:
+            return ""
+        return self._current[1]
+
+    def _section_number(self, level: int = _SECTIONS["subsubsection"]) -> str:
+        top = _CHAPTER if self._numbers[_CHAPTER] else _SECTION
+        counts = [self._numbers[one] for one in range(top, level + 1)]
+        while counts and not counts[-1]:
+            counts.pop()
+        first = format_number(counts[0], "A" if self._is_appendix else "1") if counts else ""
+        return ".".join([first, *map(str, counts[1:])])
+
+    def _begin_theorem(self, name: str) -> str:
+        """Count a theorem, and return its title and number."""
+        title, counter, outer = self._theorems[name]
+        if not counter:
+            return title
+        level = _SECTIONS.get(outer, 0)
+        section = self._section_number(level) + "." if level else ""
+        self._numbers[f"{counter} {section}"] += 1
+        number = f"{section}{self._numbers[f'{counter} {section}']}"
+        self._current = title.lower(), number, ""
+        return f"{title} {number}"
+
+    def _number_formulas(self, environment: str, inside: str) -> None:
+        """Count the formulas of an environment, and remember the labels in it."""
+        rows = inside.split("\\\\") if environment in _ROWS else [inside]
+        for row in rows:
+            if environment in _ROWS or environment in _ONE_NUMBER:
+                is_numbered = row.strip() and not _UNNUMBERED_ROW.search(row)
+                self._numbers["equation"] += bool(is_numbered)
+            for label in _LABEL_IN_FORMULA.findall(row):
+                self._labels[label] = "equation", str(self._numbers["equation"]), ""
+
+    def _refer(self, reference: re.Match[str]) -> str:
+        """Return what a reference shows; nothing for one to a place outside of this file."""
+        name, keys = reference.groups()
+        found = [
+            self._labels[key.strip()] for key in keys.split(",") if key.strip() in self._labels
+        ]
+        if name == "nameref":
+            return found[0][2] if found else ""
+        shown: list[str] = []
+        previous = ""
+        for kind, number, _ in found:
+            number = f"({number})" if kind == "equation" and name not in ("ref", "vref") else number
+            if name in ("cref", "Cref", "autoref") and kind != previous and kind:
+                is_plural = sum(other[0] == kind for other in found) > 1
+                title = kind.title() if name == "Cref" or kind in ("figure", "table") else kind
+                number = f"{title}{'s' * is_plural} {number}"
+            previous = kind
+            shown.append(number)
+        return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+    def _choose(self, source: _Source, index: int, end: int, depth: int, is_true: bool) -> int:
+        """Read one branch of a conditional; return the index after its end."""
+        begin, nesting = index, 0
+        branches: list[tuple[int, int]] = []
+        while index < end:
+            kind, text, _ = source.tokens[index]
+            if kind == "macro" and text.startswith("if") and text != "ifthenelse":
+                nesting += 1
+            elif kind == "macro" and text in ("else", "fi") and not nesting:
+                branches.append((begin, index))
+                begin = index + 1
+                if text == "fi":
+                    break
+            nesting -= kind == "macro" and text == "fi" and nesting > 0
+            index += 1
+        branches.append((begin, begin))
+        if depth <= _MAX_DEPTH:
+            self._run(source, *branches[0 if is_true else 1], depth + 1)
+        return min(index + 1, end)
 
     def _accent(self, source: _Source, index: int, end: int, accent: str) -> int:
         """Read the letter under an accent, which may be in braces or be a macro: \\'{\\i}."""
@@ -532,30 +708,49 @@ class _LatexBlocks:
         return after if spans else index + 1
 
     def _define(self, source: _Source, index: int, end: int, name: str) -> int:
-        """Remember a short macro that the document defines."""
-        pattern = _PLAIN_DEFINITION if name == "def" else _DEFINITION
+        """Remember a short macro, an operator or a kind of theorem that the document defines."""
+        patterns = {
+            "def": _PLAIN_DEFINITION,
+            "DeclareMathOperator": _OPERATOR,
+            "newtheorem": _THEOREM,
+        }
+        pattern = patterns.get(name, _DEFINITION)
         start = source.tokens[index].start if index < end else len(source.text)
         match = pattern.match(source.text, start)
         if not match:
             return index
-        while index < end and source.tokens[index].start < match.end():
+        while index < end and source.tokens[index].start < match.end() - (pattern is _OPERATOR):
             index += 1
+        if pattern is _THEOREM:
+            is_starred = source.text.startswith("*", start - 1)
+            counter = "" if is_starred else match[2] or match[1]
+            outer = self._theorems[match[2]][2] if match[2] in self._theorems else match[4] or ""
+            self._theorems[match[1]] = match[3], counter, outer
+            return index
         spans, after = _arguments(source, index, end, 1)
         if not spans:
             return index
-        body = source.text[match.end() + 1 : source.tokens[spans[0][1]].start]
-        count = match[2].count("#") if name == "def" else int(match[2] or 0)
-        if len(body) <= _MAX_EXPANSION and (name == "def" or not match[3]):
-            self._macros[match[1]] = (count, body)
+        body = _written(source, spans[0])
+        if pattern is _OPERATOR:
+            self._macros[match[1]] = (0, rf"\operatorname{{{body}}}", None)
+        elif len(body) <= _MAX_EXPANSION:
+            is_plain = pattern is _PLAIN_DEFINITION
+            count = match[2].count("#") if is_plain else int(match[2] or 0)
+            default = None if is_plain or match[3] is None else match[3][1:-1]
+            self._macros[match[1]] = (count, body, default)
         return after
 
     def _expand(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
-        count, body = self._macros[name]
+        count, body, default = self._macros[name]
+        arguments: list[str] = []
+        if default is not None:
+            option, index = _option(source, index, end)
+            arguments = [_written(source, option) if option else default]
+            count -= 1
         spans, index = _arguments(source, index, end, count)
-        for number, (start, stop) in enumerate(spans, start=1):
+        arguments += [_written(source, span) for span in spans]
+        for number, argument in enumerate(arguments, start=1):
             if f"#{number}" in body:
-                first, last = source.tokens[start - 1], source.tokens[stop]
-                argument = source.text[first.start + 1 : last.start]
                 body = body.replace(f"#{number}", argument)
                 if len(body) > 100 * _MAX_EXPANSION:
                     return index
@@ -566,30 +761,74 @@ class _LatexBlocks:
         self._run(expanded, 0, len(expanded.tokens), depth + 1)
         return index
 
+    def _expanded(self, formula: str) -> str:
+        """Expand the macros of the document in a formula."""
+        for _ in range(_MAX_DEPTH):
+            known = (match for match in _MACRO.finditer(formula) if match[1] in self._macros)
+            found = next(known, None)
+            if found is None or len(formula) > self._room:
+                break
+            count, body, default = self._macros[found[1]]
+            rest = _tokenize(formula[found.end() :])
+            spans, after = _arguments(rest, 0, len(rest.tokens), count - (default is not None))
+            arguments = [default] * (default is not None) + [_written(rest, span) for span in spans]
+            for number, argument in enumerate(arguments, start=1):
+                body = body.replace(f"#{number}", argument or "")
+            after_macro = rest.tokens[after].start if after < len(rest.tokens) else len(rest.text)
+            formula = f"{formula[: found.start()]}{body} {rest.text[after_macro:]}"
+            self._room -= len(body)
+        return formula
+
     def _table(self, source: _Source, index: int, end: int, depth: int) -> None:
-        """Add the rows of a table; the first row holds the headers if a line follows it."""
-        rows: list[list[str]] = []
-        has_heads = False
-        cells: list[str] = []
-        start = index
-        nesting = 0
+        """Add the rows of a table; a line below the first ones says that they hold the headers."""
+        rows: list[list[Cell]] = []
+        heads: list[list[Cell]] = []
+        cells: list[Cell] = []
+        num_heads = 0
+        below: Counter[int] = Counter()  # rows that a cell of each column still spans
+        start, nesting, column = index, 0, 0
         while index <= end:
-            token = source.tokens[index] if index < end else _Token("row", "", -1)
-            nesting += (token.kind in ("begin", "open")) - (token.kind in ("end", "close"))
-            if token.kind == "macro" and token.text in ("hline", "midrule") and len(rows) == 1:
-                has_heads = True
-            if token.kind in ("cell", "row") and nesting <= 0:
-                cells.append(self._inline(source, (start, index), depth))
+            kind, text, _ = source.tokens[index] if index < end else _Token("row", "", -1)
+            nesting += (kind in ("begin", "open")) - (kind in ("end", "close"))
+            if kind == "macro" and text in ("hline", "midrule") and not num_heads:
+                num_heads = len(rows) if len(rows) <= (1 if text == "hline" else 3) else 0
+            elif kind == "macro" and text == "caption" and nesting <= 0:
+                index = start = self._macro(source, index + 1, end, depth, text)
+                continue
+            elif kind == "macro" and text in _PARTS_OF_LONG_TABLES:
+                heads = heads or ([] if "foot" in text else rows)
+                rows, cells, start, column = [], [], index + 1, 0
+            if kind in ("cell", "row") and nesting <= 0:
+                cell = self._cell(source, start, index, depth)
+                if not (below[column] and not cell.text):
+                    cells.append(cell)
+                for spanned in range(column, column + cell.columns):
+                    below[spanned] = max(below[spanned] - 1, 0, cell.rows - 1)
+                column += cell.columns
                 start = index + 1
-            if token.kind == "row" and nesting <= 0:
-                if any(cells):
+            if kind == "row" and nesting <= 0:
+                if any(cell.text for cell in cells):
                     rows.append(cells)
-                cells = []
+                cells, column = [], 0
             index += 1
-        heads = [_mapped(head) for head in rows.pop(0)] if has_heads and len(rows) > 1 else []
-        for row in rows:
-            if shown := table_row(heads, [_mapped(cell) for cell in row]):
-                self._add(str(shown), "table")
+        num_heads = len(heads) or num_heads
+        rows = heads + rows
+        for row in table_blocks(rows, num_heads if num_heads < len(rows) else 0):
+            self._add(str(row.text), row.kind)
+
+    def _cell(self, source: _Source, start: int, end: int, depth: int) -> Cell:
+        shown = MappedText.from_text(self._inline(source, (start, end), depth))
+        cell = Cell(shown)
+        for index in range(start, end):
+            kind, text, _ = source.tokens[index]
+            if kind == "macro" and text in ("multicolumn", "multirow"):
+                _, after = _option(source, index + 1, end)
+                spans, _ = _arguments(source, after, end, 1)
+                number = _written(source, spans[0]).strip() if spans else ""
+                if number.isdecimal() and len(number) < 3:
+                    cell.columns = int(number) if text == "multicolumn" else cell.columns
+                    cell.rows = int(number) if text == "multirow" else cell.rows
+        return cell
 
 
 class _Scanner:
@@ -644,13 +883,13 @@ class _Scanner:
             self._position = option.end()
         elif kind in ("formula", "math"):
             inside = self._until("\\]" if kind == "formula" else "\\)")
-            return ("", "") if inside is None else (kind, inside)
+            return ("", "") if inside is None else (kind, "\0" * (kind == "formula") + inside)
         return kind, shown
 
     def _math(self, dollars: str) -> tuple[str, str]:
         if dollars == "$$":
             inside = self._until(dollars)
-            return ("text", dollars) if inside is None else ("formula", inside)
+            return ("text", dollars) if inside is None else ("formula", f"\0{inside}")
         start, close = self._position, _end_of_math(self._text, self._position)
         if close < 0:
             return "text", dollars
@@ -670,9 +909,6 @@ class _Scanner:
                 self._position = close + 1
                 return "text", self._text[start + 1 : close]
             self._position = start
-        elif name == "iffalse":
-            self._until("\\fi")
-            return "", ""
         return "accent" if len(name) == 1 and name in _ACCENTS else "macro", name
 
     def _environment(self, name: str) -> tuple[str, str]:
@@ -681,7 +917,11 @@ class _Scanner:
             return "begin", name
         if name in _DROPPED:
             return "", ""
-        return ("code", _without_options(inside)) if name in _CODE else ("formula", inside)
+        return (
+            ("code", _without_options(inside))
+            if name in _CODE
+            else ("formula", f"{name}\0{inside}")
+        )
 
 
 def _tokenize(text: str) -> _Source:
@@ -732,20 +972,6 @@ def _without_options(code: str) -> str:
     return rest if rest else first
 
 
-def _formula(text: str) -> str:
-    """Show a formula: Greek letters and signs as characters, without braces and layout."""
-
-    def shown(match: re.Match[str]) -> str:
-        if match[1]:
-            following = match.string[match.end() : match.end() + 1]
-            return _SYMBOLS.get(match[1], " ") + " " * following.isalnum()
-        if match[2]:
-            return {"\\": "; ", "|": "‖", "{": "{", "}": "}"}.get(match[2], " ")
-        return " " if match[0] in "&~" else ""
-
-    return collapse(_MACRO.sub(shown, _FRACTION.sub(r"\1/\2", _NOT_SHOWN.sub("", text))))
-
-
 def _opens(source: _Source, index: int, end: int) -> bool:
     """Return whether an argument in braces is next."""
     return index < end and source.tokens[index].kind == "open"
@@ -793,10 +1019,7 @@ def _written(source: _Source, span: tuple[int, int]) -> str:
     return source.text[start:stop]
 
 
-def _mapped(shown: str) -> MappedText:
-    return MappedText.from_source(shown, 0, len(shown))
-
-
 def _tidy(shown: str) -> str:
     """Remove the spaces that macros without text leave."""
-    return _SPACE_BEFORE.sub(r"\1", collapse(shown))
+    shown = _WORD_AFTER.sub(" ", collapse(shown)).replace(_SPACE_IF_WORD, "")
+    return _SPACE_BEFORE.sub(r"\1", shown)

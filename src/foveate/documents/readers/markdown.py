@@ -1,37 +1,47 @@
-"""Markdown: CommonMark with tables, footnotes, definition lists, admonitions and front matter.
+"""Markdown: CommonMark, and what Pandoc, MyST, MkDocs, Docusaurus and GitHub add to it.
 
 markdown-it knows the lines of a block but not the offsets within a line. Two steps recover them. A
 block's content is its lines without indentation and quotation marks, so that each of its lines is
 found at the end of a source line. And a rule that runs before all others records where in the
-content each inline token starts.
+content each inline token starts. Lines that only mark what others are, such as the fences of
+directives, are replaced before they are parsed.
 """
 
 import re
 import tomllib
 from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import dropwhile, groupby
+from collections.abc import Iterable, Iterator
+from itertools import dropwhile, groupby, pairwise
 from typing import Any
 
 import yaml
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.subscript import sub_plugin
+from mdit_py_plugins.superscript import superscript_plugin
 
+from foveate.documents import formulas
 from foveate.documents.blocks import (
     Block,
     Heading,
     MappedText,
     ParsedText,
     Prose,
+    code_lines,
     definition_blocks,
     lift_title,
+    name_set,
 )
-from foveate.documents.metadata import first_date, names_in
+from foveate.documents.metadata import first_date, names_in, split_names
+from foveate.documents.readers import rst
 from foveate.documents.readers.html import read_fragment
+from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -50,27 +60,61 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _ALERT = re.compile(r"\[![A-Za-z]+\][+-]?[ \t]*(?:\n|\Z)")  # "> [!NOTE]" of GitHub
 _ATTRIBUTES = re.compile(r"\{:?\s*[#.]\w[^{}]*\}\s*$")  # of a heading: {#install .wide}
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
+_SCRIPT = re.compile(r"<(/?)(su[pb])\s*>", re.IGNORECASE)
+_TITLE_BLOCK = re.compile(r"%[ \t]*(.*)\n(?:%[ \t]*(.*)\n)?(?:%[ \t]*(.*)\n)?")  # of Pandoc
+_IS_MARKED = re.compile(
+    r"^[ \t>]*(?::{3}|`{3,}\s*\{|~{3,}\s*\{|\?{3}|===? \"|import\b|export\b|\{/\*)", re.M
+)
+_FENCE = re.compile(r"([ \t>]*)(`{3,}|~{3,}|:{3,})[ \t]*(.*)")
+_DIRECTIVE = re.compile(r"\{([\w:-]+)\}[ \t]*(.*)")
+_LABEL = re.compile(r"(?:\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*(?:\{[^{}]*\})?[ \t:]*")
+_OPTION = re.compile(r"\s*:[\w-]+:")
+_BOX = re.compile(
+    r"([ \t]*)(?:\?{3}\+?|===[!+]?)(?=[ \t]+[\w\"])"
+)  # of MkDocs: ??? note, === "Tab"
+_MODULE = re.compile(
+    r"import\s+(?:[\w*{][^\n]*\sfrom\s+)?[\"'][^\n]*[\"'];?\s*|export\s+(?:default|const|let|function)\b.*"
+)
+_FORMULA_SIGN = re.compile(r"[\\^_=<>+]|^\w$")
+_GRID_BORDER = re.compile(r"\+(?:[-=:]+\+)+")
+_DASHES = re.compile(r"-{2,}(?: +-{2,})+")
+_DIRECTIVES = name_set(  # of MyST, whose content is Markdown
+    "admonition attention caution danger error hint important note seealso tip warning topic "
+    "sidebar margin epigraph pull-quote dropdown details card grid grid-item grid-item-card "
+    "tab-set tab-item div versionadded versionchanged deprecated exercise solution theorem "
+    "lemma proof definition proposition corollary remark example figure aside blockquote "
+    "prf:theorem prf:lemma prf:proof prf:definition prf:example prf:remark"
+)
+_SKIPPED = name_set(
+    "toctree image include literalinclude bibliography contents tableofcontents raw"
+)
 _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
 _MIN_ENTRIES = 3  # of a table of contents
 _CONTENTS_MARKS = ("[TOC]", "[[TOC]]", "[[_TOC_]]")  # where a table of contents is inserted
 _KINDS: dict[str, Kind] = {"list_item": "item", "footnote_reference": "footnote"}
-_UNNUMBERED = ("table_open", "fence", "code_block", "html_block")  # tokens
+_UNNUMBERED = name_set(  # tokens
+    "table_open fence code_block html_block math_block grid_table simple_table"
+)
 
 
 def read(text: str) -> ParsedText:
-    """Read headings and paragraphs; code, images and tables of contents are skipped."""
-    front = _FRONT_MATTER.match(text)
+    """Read headings, paragraphs, code and formulas; images and tables of contents are skipped."""
+    front = _FRONT_MATTER.match(text) or _TITLE_BLOCK.match(text)
     walk = _MarkdownBlocks(text, front.end() if front else 0)
     blocks = list(walk.blocks())
-    parsed = lift_title(
-        [
-            block
-            for is_entry, run in groupby(blocks, lambda block: id(block) in walk.entries)
-            for block in _unless_contents(list(run), is_entry)
-        ]
-    )
-    if not parsed.title and front and (title := _TITLE.search(front[0])):
-        parsed.title = title[1].rstrip().strip("\"'")
+    blocks = [
+        block
+        for is_entry, run in groupby(blocks, lambda block: id(block) in walk.entries)
+        for block in _unless_contents(list(run), is_entry)
+    ]
+    if front and front.re is _TITLE_BLOCK:
+        title, authors, date = front.groups(default="")
+        return ParsedText(
+            title.strip() or None, blocks, authors=split_names(authors), date=first_date([date])
+        )
+    parsed = lift_title(blocks)
+    if not parsed.title and front and (named := _TITLE.search(front[0])):
+        parsed.title = named[1].rstrip().strip("\"'")
     parsed.authors, parsed.date = find_metadata(text)
     return parsed
 
@@ -103,8 +147,14 @@ def find_metadata(text: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def _parser() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table")
+    markdown = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING})
+    markdown.enable(["table", "strikethrough"])
     markdown.use(footnote_plugin, inline=False).use(deflist_plugin).use(admon_plugin)
+    markdown.use(superscript_plugin).use(sub_plugin)
+    markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    around = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    markdown.block.ruler.before("table", "grid_table", _grid_table, around)
+    markdown.block.ruler.before("table", "simple_table", _simple_table, around)
     markdown.disable("footnote_tail")  # it would move the notes to the end
     markdown.disable(["text_join", "fragments_join"])  # they would renumber the tokens
     markdown.inline.ruler.before("text", "mark", _mark)
@@ -117,8 +167,14 @@ class _MarkdownBlocks:
     def __init__(self, text: str, start: int) -> None:
         self.text = text
         self.marks: dict[int, list[tuple[int, int]]] = {}
-        self.lines = list(_LINE.finditer(text, start))
-        self.tokens = _parser().parse(text[start:], {"marks": self.marks})
+        self.lines: list[re.Match[str]] = []  # in which the parsed lines are written
+        parsed: list[str] = []
+        lines = _LINE.finditer(text, start)
+        is_marked = _IS_MARKED.search(text, start)
+        for line, shown in _prepared(lines) if is_marked else ((line, line[0]) for line in lines):
+            self.lines.append(line)
+            parsed.append(shown.rstrip("\r\n"))
+        self.tokens = _parser().parse("\n".join(parsed), {"marks": self.marks})
         self.kinds: list[Kind] = ["prose"]
         self.marker: Token | None = None  # of the list item that begins, if it is numbered
         self.terms: list[MappedText] = []  # that the next paragraph defines
@@ -131,6 +187,7 @@ class _MarkdownBlocks:
         for token in self.tokens:
             if token.type in _UNNUMBERED:
                 self.marker = None  # it belongs before these, not before the text after them
+                yield from self.lone_terms()
             name, _, end = token.type.rpartition("_")
             if name in _KINDS:
                 self.change_kind(token, end)
@@ -144,6 +201,16 @@ class _MarkdownBlocks:
                 rows = []
             elif token.type == "html_block":
                 yield from self.html(token)
+            elif token.type in ("fence", "code_block"):
+                yield from self.code(token)
+            elif token.type == "math_block":
+                first, last = self.spanned(token)
+                shown = formulas.from_latex(token.content)
+                yield Prose(MappedText.from_text(shown, first, last), kind="formula")
+            elif token.type == "grid_table":
+                yield from self.grid_table(token)
+            elif token.type == "simple_table":
+                yield from self.simple_table(token)
             elif token.type != "inline":
                 pass
             elif around in ("th_open", "td_open"):
@@ -230,9 +297,149 @@ class _MarkdownBlocks:
             blanked += " " * before + line[0][before:]
         yield from read_fragment(blanked, lines[0].start())
 
+    def spanned(self, token: Token) -> tuple[int, int]:
+        """Return where the lines of a block start and end in the source."""
+        assert token.map is not None
+        return self.line(token).start(), self.lines[token.map[1] - 1].end()
+
+    def code(self, token: Token) -> Iterator[Block]:
+        """Yield the lines of a listing."""
+        assert token.map is not None
+        first = token.map[0] + (token.type == "fence")
+        for line, shown in zip(self.lines[first:], token.content.split("\n"), strict=False):
+            at = line.start() + line[0].rfind(shown.strip())
+            yield from code_lines(MappedText.from_text(shown.strip(), at))
+
+    def grid_table(self, token: Token) -> Iterator[Block]:
+        """Yield the rows of a table in a grid, as reStructuredText has them."""
+        first, last = self.spanned(token)
+        written = self.text[first:last]
+        rows = list(rst.read_part(_GRID_BORDER.sub(_without_colons, written), first))
+        kinds = {block.kind for block in rows if isinstance(block, Prose)}
+        yield from rows if kinds else code_lines(MappedText.from_text(written, first), "table")
+
+    def simple_table(self, token: Token) -> Iterator[Block]:
+        """Yield the rows of a table whose columns are below or between runs of dashes."""
+        assert token.map is not None
+        lines = self.lines[slice(*token.map)]
+        dashes = next(line for line in lines if _DASHES.fullmatch(line[0].strip()))
+        starts = [run.start() for run in re.finditer("-+", dashes[0])][1:]
+        rows: list[list[Cell]] = []
+        for line in lines:
+            if _DASHES.fullmatch(line[0].strip()) or not line[0].strip(" -\r\n"):
+                continue
+            ends = [0, *starts, len(line[0])]
+            cells = (
+                MappedText.from_text(line[0][start:end], line.start() + start)
+                for start, end in pairwise(ends)
+            )
+            rows.append([Cell(cell) for cell in cells])
+        yield from table_blocks(rows, num_head_rows=int(lines[0] is not dashes))
+
     def line(self, token: Token) -> re.Match[str]:
         assert token.map is not None
         return self.lines[token.map[0]]
+
+
+def _prepared(lines: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield the lines of a text and what is parsed in place of each.
+
+    The fences of directives and boxes become blank lines, or their titles become paragraphs; the
+    imports and exports of MDX, and the options of directives, are left out.
+    """
+    fences: list[
+        tuple[str, str | None]
+    ] = []  # that are open, and what closes each of them in Markdown
+    is_option = is_module = False
+    for line in lines:
+        written = line[0]
+        fence = _FENCE.match(written)
+        inner, closing = fences[-1] if fences else ("", "")
+        is_verbatim = inner and closing != ""
+        if fence and inner and fence[2].startswith(inner) and not fence[3].strip():
+            fences.pop()
+            yield line, fence[1] + closing if closing else ""
+        elif is_option and _OPTION.match(written):
+            yield line, ""
+        elif is_verbatim:
+            is_option = False
+            yield line, "" if closing is None else written
+        elif fence:
+            directive = _DIRECTIVE.match(fence[3])
+            name = directive[1] if directive else ""
+            is_option = bool(directive)
+            if name == "math":
+                fences.append((fence[2], "$$"))
+                yield line, f"{fence[1]}$$"
+            elif name in _SKIPPED:
+                fences.append((fence[2], None))
+                yield line, ""
+            elif (fence[2][0] == ":" and not name.startswith("code")) or name in _DIRECTIVES:
+                fences.append((fence[2], ""))
+                label = _LABEL.fullmatch(fence[3].rstrip())
+                title = "" if name == "figure" or label is None else label[1].strip("[]")
+                yield line, fence[1] + title
+                if title:
+                    yield line, ""
+            else:
+                fences.append((fence[2], "`" * len(fence[2])))
+                yield (
+                    line,
+                    f"{fence[1]}{'`' * len(fence[2])}{directive[2] if directive else fence[3]}",
+                )
+        elif is_module or _MODULE.fullmatch(written.rstrip()):
+            is_module = bool(written.strip()) and not written.startswith("import")
+            yield line, ""
+        elif written.lstrip().startswith("{/*") and written.rstrip().endswith("*/}"):
+            yield line, ""
+        else:
+            box = _BOX.match(written)
+            is_tab = box and box[0].strip().startswith("=")
+            yield (
+                line,
+                f"{box[1]}!!!{' tab' * bool(is_tab)}{written[box.end() :]}" if box else written,
+            )
+            is_option = False
+
+
+def _without_colons(border: re.Match[str]) -> str:
+    return border[0].replace(":", "=" if "=" in border[0] else "-")
+
+
+def _grid_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Find a table in a grid of +, - and |."""
+    if state.is_code_block(first) or not _GRID_BORDER.fullmatch(_line(state, first).rstrip()):
+        return False
+    last = first + 1
+    while last < end and _line(state, last)[:1] in ("+", "|"):
+        last += 1
+    return _push(state, "grid_table", first, last, silent) if last > first + 2 else False
+
+
+def _simple_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Find a table whose columns are below runs of dashes, or between two lines of them."""
+    if state.is_code_block(first) or first + 2 >= end or not _line(state, first).strip():
+        return False
+    has_heads = not _DASHES.fullmatch(_line(state, first).strip())
+    if has_heads and not _DASHES.fullmatch(_line(state, first + 1).strip()):
+        return False
+    last = first + 1 + has_heads
+    while last < end and _line(state, last).strip():
+        last += 1
+        if _DASHES.fullmatch(_line(state, last - 1).strip()):
+            return _push(state, "simple_table", first, last, silent)
+    return has_heads and last > first + 2 and _push(state, "simple_table", first, last, silent)
+
+
+def _line(state: StateBlock, number: int) -> str:
+    return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]]
+
+
+def _push(state: StateBlock, name: str, first: int, last: int, silent: bool) -> bool:
+    if not silent:
+        state.push(name, "", 0).map = [first, last]
+        state.line = last
+    return True
 
 
 def _is_entry(token: Token) -> bool:
@@ -291,13 +498,29 @@ class _Content:
     def display(self, marks: list[tuple[int, int]]) -> MappedText:
         """Return the displayed text."""
         shown = MappedText()
+        outer: list[MappedText] = []  # around a superscript or subscript
         firsts = [first for first, _ in marks]
         for index, token in enumerate(self.tokens):
             rule = bisect_right(firsts, index) - 1
             start = marks[rule][1] + index - firsts[rule]
             if start < self.start:
                 continue
-            if token.type in ("softbreak", "hardbreak"):
+            script = _SCRIPT.fullmatch(token.content) if token.type == "html_inline" else None
+            name = script[2].lower() if script else token.tag
+            if name in ("sup", "sub") and token.nesting != -1 and not (script and script[1]):
+                outer.append(shown)
+                shown = MappedText()
+            elif name in ("sup", "sub"):
+                if outer:
+                    add_script(outer[-1], shown, is_raised=name == "sup")
+                    shown = outer.pop()
+            elif token.type.startswith("math_inline"):
+                end = start + len(token.content) + 2 * len(token.markup)
+                written = self.text[start:end]
+                is_formula = _FORMULA_SIGN.search(token.content)
+                formula = formulas.from_latex(token.content) if is_formula else written
+                self.add(shown, formula, start, end)
+            elif token.type in ("softbreak", "hardbreak"):
                 self.add(shown, " ", start, start + 1)
             elif token.type == "html_inline" and _LINE_BREAK.match(token.content):
                 self.add(shown, " ", start, start + len(token.content))
@@ -313,6 +536,9 @@ class _Content:
                 if not self.text.startswith(token.content, start):  # a link, displayed decoded
                     end = self.text.index(">", start)
                 self.add(shown, token.content, start, end)
+        for around in reversed(outer):  # what is not closed
+            around.extend(shown)
+            shown = around
         return shown
 
     def add(self, shown: MappedText, text: str, start: int, end: int) -> None:

@@ -73,7 +73,7 @@ def _blocks(cell: Any, place: str) -> Iterator[Block]:
     elif kind == "code":
         for line in _source(cell).splitlines():
             if line.strip():
-                shown = MappedText.from_source(line, 0, len(line))
+                shown = MappedText.from_text(line)
                 yield Prose(shown, kind="code", place=place)
 
 

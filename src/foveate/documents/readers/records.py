@@ -121,7 +121,7 @@ def _section_blocks(sections: Sequence[Any], level: int) -> Iterator[Block]:
         yield Heading(level, title)
         paragraphs = content.split("\n\n") if isinstance(content, str) else [" ".join(content)]
         for paragraph in paragraphs:
-            yield Prose(MappedText.from_source(paragraph, 0, len(paragraph)))
+            yield Prose(MappedText.from_text(paragraph))
         yield from _section_blocks(subsections, level + 1)
 
 

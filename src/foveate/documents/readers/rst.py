@@ -20,18 +20,21 @@ from docutils.frontend import get_default_settings
 from docutils.parsers.rst import Parser, roles
 from docutils.utils import new_document
 
+from foveate.documents import formulas
 from foveate.documents.blocks import (
     Block,
     Heading,
     MappedText,
     ParsedText,
     Prose,
+    code_lines,
     collapse,
     definition_blocks,
     lift_title,
     name_set,
 )
 from foveate.documents.metadata import clean_names, first_date, split_names
+from foveate.documents.scripts import signs
 from foveate.documents.structure import DocumentError, Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -41,9 +44,6 @@ _DIRECTIVE = re.compile(r"\s*\.\. +([\w:.+-]+) ?::")
 _PAGE_BREAK = re.compile("[\v\f]")
 _OPTION = re.compile(r"\s*:[\w-]+:")
 _NOT_PROSE = (
-    nodes.literal_block,
-    nodes.doctest_block,
-    nodes.math_block,
     nodes.comment,
     nodes.image,
     nodes.label,
@@ -51,9 +51,12 @@ _NOT_PROSE = (
     nodes.raw,
     nodes.pending,
 )
+_CODE_DIRECTIVES = name_set(
+    "productionlist testcode testsetup testcleanup testoutput doctest ipython code-block "
+    "sourcecode prompt jupyter-execute parsed-literal console"
+)
 _NOT_PROSE_DIRECTIVES = name_set(
-    "productionlist testcode testsetup testcleanup testoutput doctest ipython toctree index "
-    "highlight literalinclude mermaid graphviz digraph graph plot tabularcolumns "
+    "toctree index highlight literalinclude mermaid graphviz digraph graph plot tabularcolumns "
     "canonical-doc canonical-pypa-spec canonical-typing-spec"
 )
 
@@ -70,7 +73,7 @@ _NUMBER = re.compile(r"\(?(?:\d+|[A-Za-z]|[ivxlcdmIVXLCDM]+)[.)](?=\s*$)")
 
 
 def read(text: str) -> ParsedText:
-    """Read headings, paragraphs and tables; code, formulas and images are skipped."""
+    """Read headings, paragraphs, tables, code and formulas; images are skipped."""
     is_pep = _PEP.match(text) is not None
     registered = dict(roles._roles)  # a text may define roles
     try:
@@ -90,6 +93,16 @@ def read(text: str) -> ParsedText:
     parsed.authors = clean_names(authors)
     parsed.date = first_date(fields["date"] + fields["created"])
     return parsed
+
+
+def read_part(text: str, start: int) -> Iterator[Block]:
+    """Read a part of a text in another format, such as a table in a grid.
+
+    Args:
+        text: The part.
+        start: Its offset in the source.
+    """
+    return _RstBlocks(text, start).blocks(_parse(text), 0)
 
 
 def _parse(text: str, is_pep: bool = False) -> nodes.document:
@@ -157,16 +170,16 @@ def _in_order(blocks: list[Block]) -> list[Block]:
 class _RstBlocks:
     """Turns a docutils tree into blocks, and finds the offsets of their text in the source."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, start: int = 0) -> None:
         self.lines: list[tuple[int, str]] = []
-        offset = 0
+        offset = start
         for line in _PAGE_BREAK.sub(" ", text).splitlines(keepends=True):  # as docutils counts
             self.lines.append((offset, line))
             offset += len(line)
         self.squeezed = ["".join(line.split()) for _, line in self.lines]
         self.next_line = 0
         self.substitutions: dict[str, Any] = {}
-        self.end = 0  # offset after the last paragraph or row
+        self.end = start  # offset after the last paragraph or row
         self.names: list[tuple[str, str]] = []  # as shown and written: they begin a paragraph
         self.terms: list[MappedText] = []  # that the next paragraph defines
 
@@ -191,6 +204,16 @@ class _RstBlocks:
                 shown = self.named(self.paragraph(node, first_line))
                 terms, self.terms = self.terms, []
                 yield from definition_blocks(terms, shown, kind)
+            elif isinstance(node, (nodes.literal_block, nodes.doctest_block)):
+                yield from self.lone_terms()
+                yield from code_lines(self.paragraph(node, first_line))
+            elif isinstance(node, nodes.math_block):
+                written = self.paragraph(node, first_line)
+                yield from self.lone_terms()
+                if written:
+                    place = written.source_span(0, len(str(written)))
+                    shown = formulas.from_latex(str(written))
+                    yield Prose(MappedText.from_text(shown, *place), kind="formula")
             elif isinstance(node, nodes.tgroup):
                 yield from self.table(node, first_line)
             elif isinstance(node, nodes.field_name):
@@ -208,6 +231,10 @@ class _RstBlocks:
                 inner = level + isinstance(node, nodes.section)
                 kind = kind if kind == "footnote" else _KINDS.get(type(node), kind)
                 pending.extend((child, inner, kind) for child in reversed(node.children))
+        yield from self.lone_terms()
+
+    def lone_terms(self) -> Iterator[Prose]:
+        """Yield the terms that no paragraph defines."""
         yield from (Prose(term) for term in self.terms)
         self.terms = []
 
@@ -307,7 +334,13 @@ class _RstBlocks:
         indent = min(
             (len(line) - len(line.lstrip()) for line in content if line.strip()), default=0
         )
-        document = _parse("\n".join(line[indent:] for line in content))
+        dedented = "\n".join(line[indent:] for line in content)
+        if named[1] in _CODE_DIRECTIVES:
+            block = nodes.literal_block(dedented, dedented)
+            block.line = message["line"] + 1
+            yield from code_lines(self.paragraph(block, first_line))
+            return
+        document = _parse(dedented)
         yield from self.blocks(document, first_line + message["line"])
 
     def find(self, raw: str, expected: int) -> list[int]:
@@ -352,6 +385,10 @@ class _RstBlocks:
             elif written and (start := raw.find(written, at)) >= 0:
                 text = self.displayed(child)
                 at = start + len(written)
+                if isinstance(child, (nodes.superscript, nodes.subscript)):
+                    is_raised = isinstance(child, nodes.superscript)
+                    around = signs(str(shown), text, is_raised=is_raised)
+                    text = "" if around is None else around[0] + text + around[1]
                 inside = written.replace("\n", " ").find(text.replace("\n", " "))
                 if inside >= 0:
                     _add_literally(shown, text, raw, start + inside, offsets)
@@ -372,6 +409,8 @@ class _RstBlocks:
         if isinstance(node, nodes.problematic):
             role = _ROLE.fullmatch(text)
             return role[1] if role else text
+        if isinstance(node, nodes.math):
+            return formulas.from_latex(text)
         if isinstance(node, nodes.substitution_reference):
             definition = self.substitutions.get(node["refname"])
             return text if definition is None else str(definition.astext())

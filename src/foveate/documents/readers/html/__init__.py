@@ -3,14 +3,16 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from xml.etree import ElementTree
 
-from foveate.documents import mathml
+from foveate.documents import formulas
 from foveate.documents.blocks import (
     Block,
     Heading,
     MappedText,
     ParsedText,
     Prose,
+    code_lines,
     collapse,
     definition_blocks,
     lift_title,
@@ -23,6 +25,7 @@ from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.pages import without_page_numbers
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
 from foveate.documents.readers.looks import Look, headings_by_look, without_contents
+from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -57,18 +60,21 @@ _PAGE_BREAK = re.compile(r"\bbreak-(?:after|before)\s*:\s*(?:always|page)", re.I
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
 
 
-def read(text: str, *, is_part: bool = False) -> ParsedText:
+def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
     """Read the headings and paragraphs of the content of a page.
 
-    Tables become a sentence for each row. Code is left out. In a page without elements for
+    Tables become a sentence for each row, code one for each line. In a page without elements for
     headings, as word processors write them, they are recognized by their looks.
 
     Args:
         text: The HTML.
         is_part: Whether it is a part of a larger document, which has headings elsewhere.
+        has_quotations: Whether quotations set apart are read.
     """
     root = parse(text)
     regions, left_out = find_content(root)
+    if not has_quotations:
+        left_out |= {element for element in root.elements() if element.tag == "blockquote"}
     walk = _HtmlBlocks(left_out)
     for region in regions:
         walk.read(region)
@@ -186,9 +192,12 @@ class _HtmlBlocks:
             self.show(Text(" ", element.start, element.start))
             return
         if tag == "math":
-            if element.attributes.get("display") != "block":
-                for text in _formula(element):
-                    self.show(text)
+            self.show_formula(element)
+            return
+        if tag in ("sup", "sub"):
+            script = _inner_text(element, self.left_out).stripped()
+            self.add("", element.start, element.start)  # what is due before it
+            add_script(self.shown, script, is_raised=tag == "sup")
             return
         if tag in INLINE:
             is_bold = self.context.is_bold or _is_bold(element)
@@ -198,6 +207,8 @@ class _HtmlBlocks:
         self.flush()
         if tag == "pre" and _is_code(element):
             self.marker = ""  # it belongs before the code, not before the text after it
+            self.end_terms()
+            self.blocks += code_lines(_inner_text(element, self.left_out))
             return
         if tag == "table" and (rows := _data_rows(element, self.left_out)):
             self.marker = ""
@@ -286,6 +297,16 @@ class _HtmlBlocks:
             self.add(shown[at:], start + at, end)
         else:
             self.add(shown, start, end)
+
+    def show_formula(self, math: Element) -> None:
+        """Add a formula; one set apart is a block of its own, but does not tear a sentence."""
+        formula = _formula(math)
+        before = str(self.shown).rstrip()
+        if math.attributes.get("display") != "block" or before[-1:] not in (*".:?!", ""):
+            self.add(*formula)
+        elif formula.shown:
+            self.flush()
+            self.blocks.append(Prose(MappedText.from_text(*formula), kind="formula"))
 
     def add(self, shown: str, start: int, end: int) -> None:
         if self.num_breaks and not shown.isspace():
@@ -417,8 +438,11 @@ def _inner_text(element: Element, left_out: set[Element]) -> MappedText:
         if isinstance(node, Text):
             shown.add(*node)
         elif node.tag == "math":
-            for text in _formula(node):
-                shown.add(*text)
+            shown.add(*_formula(node))
+        elif node.tag == "br":
+            shown.add("\n", node.start, node.start)
+        elif node.tag in ("sup", "sub") and node is not element and node not in left_out:
+            add_script(shown, _inner_text(node, left_out), is_raised=node.tag == "sup")
         elif node not in left_out:
             if node.tag not in INLINE and node is not element:
                 shown.add("; " if node.tag == "li" and shown else " ", node.start, node.start)
@@ -426,17 +450,18 @@ def _inner_text(element: Element, left_out: set[Element]) -> MappedText:
     return shown
 
 
-def _formula(math: Element) -> Iterator[Text]:
-    """Yield the text of a formula."""
-    pending: list[tuple[Element | Text, str]] = [(math, "")]
+def _formula(math: Element) -> Text:
+    """Return the text of a formula; all of it stands for the whole element."""
+    root = ElementTree.Element(math.tag, math.attributes)
+    pending = [(math, root)]
+    end = math.start
     while pending:
-        node, sign = pending.pop()
-        if isinstance(node, Text):
-            if shown := node.shown.translate(mathml.INVISIBLE).strip():
-                yield Text(shown, node.start, node.end)
-        elif node.tag not in mathml.HIDDEN:
-            if sign:
-                yield Text(sign, node.start, node.start)
-            inner = [child for child in node.children if isinstance(child, Element)]
-            signs = {id(child): mathml.sign_before(node.tag, i) for i, child in enumerate(inner)}
-            pending.extend((child, signs.get(id(child), "")) for child in reversed(node.children))
+        element, copy = pending.pop()
+        for child in element.children:
+            if isinstance(child, Element):
+                inner = ElementTree.SubElement(copy, child.tag, child.attributes)
+                pending.append((child, inner))
+            else:
+                copy.text = (copy.text or "") + child.shown
+                end = max(end, child.end)
+    return Text(formulas.from_mathml(root), math.start, end)

@@ -13,12 +13,12 @@ from foveate.documents.readers.html.tree import INLINE, Element, Text
 
 _NOT_TEXT = name_set(
     "script style template noscript select button textarea svg canvas iframe object audio video "
-    "head datalist map rp"
+    "head datalist map rp rt rtc"
 )
 _FURNITURE = name_set("nav footer")
 _FURNITURE_ROLES = name_set(
     "navigation banner contentinfo search complementary menu menubar toolbar tablist dialog "
-    "alertdialog doc-toc doc-pagelist doc-backlink doc-pagebreak"
+    "alertdialog doc-toc doc-pagelist"
 )
 _NOTES = re.compile(r"footnote|endnote|citation|admonition|\bnote\b|topic", re.IGNORECASE)
 _MARKS = re.compile(  # names of small things within the text
@@ -88,8 +88,13 @@ def find_content(root: Element) -> tuple[list[Element], set[Element]]:
     """
     elements = list(root.elements())
     removed = {element for element in elements if is_invisible(element)}
-    furniture = removed | {element for element in elements if _is_furniture(element)}
     own = {element: _own_text(element) for element in elements}
+    visible = _measure(own, removed)
+    furniture = removed | {
+        element
+        for element in elements
+        if _is_furniture(element) and 2 * visible[element].prose <= visible[root].characters
+    }
     without_roles = _measure(own, furniture)
     regions = _regions(root, elements, without_roles)
     named = furniture | {
@@ -122,11 +127,10 @@ def is_invisible(element: Element) -> bool:
         return False
     if "hidden" in attributes and attributes.get("role") != "tabpanel":
         return True
-    if attributes.get("aria-hidden") == "true" or attributes.get("role") in (
-        "doc-backlink",
-        "doc-pagebreak",
-    ):
+    if attributes.get("aria-hidden") == "true" or attributes.get("role") == "doc-pagebreak":
         return True
+    if attributes.get("role") == "doc-backlink":  # the text of a heading may lead to the contents
+        return element.parent is None or element.parent.tag not in _HEADINGS
     if _HIDDEN_STYLE.search(attributes.get("style", "")) and "mathml" not in attributes.get(
         "class", ""
     ):

@@ -14,7 +14,7 @@ from foveate.documents.blocks import name_set
 VOID = name_set("area base br col embed hr img input link meta param source track wbr")
 INLINE = name_set(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark math q s "
-    "samp small span strike strong sub sup time tt u var wbr img"
+    "samp rb rp rt rtc ruby small span strike strong sub sup time tt u var wbr img"
 )
 _MAX_DEPTH = 256  # deeper elements become siblings, so that looking around an element is cheap
 _CELL = ("td", "th")

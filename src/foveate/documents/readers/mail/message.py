@@ -1,6 +1,8 @@
 """E-mail: a message, or the messages of a thread, without what they quote."""
 
+import quopri
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +20,7 @@ from foveate.documents.blocks import (
     collapse,
     compose_text,
 )
-from foveate.documents.decoding import decode
+from foveate.documents.decoding import decode, decode_declared
 from foveate.documents.metadata import clean_names, make_date
 from foveate.documents.readers import html, plain
 from foveate.documents.structure import DocumentError
@@ -44,17 +46,24 @@ _REPLY_PREFIX = re.compile(
 # "On Monday, Ann wrote:" in the languages of most mail.
 _WROTE = re.compile(
     r"\b(?:(?:wrote|writes|écrit|escribió|escreveu|scritto|scrive|kirjoitti|napsala?|napisała?|írta|"
-    r"yazdı|scris|пишет|писал|написал|написав|έγραψε)\s?|(?:schrieb|schreef|skrev)\b[^.!?]{0,80})"
+    r"yazdı|scris|пишет|писал|написал|написав|έγραψε)\s?"
+    r"|(?:schrieb|schreef|skrev)\b[^.!?]{0,80}?(?:\S+@\S+?\s*)?)"
     r"[:：]\Z|(?:写道|寫道|書きました|작성)[:：]\Z",
     re.IGNORECASE,
 )
 _OPENING = re.compile(r"(?:on|am|le|el|il|em|op|den|dne|w dniu|\d{1,4}[-/.]\d)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"[^\s<>@]@[^\s<>@]")
+_ENCODED_WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?([^?]*)\?=")
+_BLOCK_QUOTE = re.compile(r"<blockquote\b", re.IGNORECASE)
+_QUOTED_HTML = re.compile(
+    r"<blockquote\b[^>]*(?:\btype=\W?cite|\bcite=|_quote)|moz-cite-prefix|gmail_attr", re.IGNORECASE
+)
 _MAX_ATTRIBUTION = 4  # lines
 _QUOTE = re.compile(r"\s{0,3}>")
 _SEPARATOR = re.compile(
     r"\s*(?:[-_*]{2,}\s*(?:original message|original appointment|forwarded (?:message|by)|"
-    r"reply message|ursprüngliche nachricht|weitergeleitete nachricht|originalnachricht|"
+    r"repl(?:y|ied) message|原始邮件|转发邮件|回复的原邮件|ursprüngliche nachricht|"
+    r"weitergeleitete nachricht|originalnachricht|"
     r"message d['’]origine|message original|message transféré|mensaje original|"
     r"mensaje reenviado|messaggio originale|messaggio inoltrato|mensagem original|"
     r"oorspronkelijk bericht|doorgestuurd bericht|wiadomość oryginalna|"
@@ -101,7 +110,7 @@ def read(data: bytes) -> ParsedText:
         ]
         if any(isinstance(block, Prose) for block in blocks):
             parsed = compose_text(title, blocks)
-            parsed.authors = clean_names(parseaddr(header(one, "From"))[0] for one in messages)
+            parsed.authors = clean_names(sender(one)[0] for one in messages)
             sent = date(messages[0])
             parsed.date = make_date(sent.year, sent.month, sent.day) if sent else None
             return parsed
@@ -143,11 +152,53 @@ def parse_headers(data: bytes) -> EmailMessage:
 
 
 def header(message: EmailMessage, name: str) -> str:
-    """Return a header, decoded; empty if it is missing or damaged."""
-    try:
-        return collapse(message.get(name, ""))
-    except Exception:  # the parsers of headers raise many types on damaged ones
-        return ""
+    """Return a header, decoded; empty if it is missing."""
+    return collapse(_decode_words(_written(message, name)))
+
+
+def sender(message: EmailMessage) -> tuple[str, str]:
+    """Return the name and the address of who sent a message; empty if unknown."""
+    name, address = parseaddr(collapse(_written(message, "From")))
+    return collapse(_decode_words(name)), address
+
+
+def _written(message: EmailMessage, name: str) -> str:
+    """Return a header as it is written, whose parser in the library fails on damaged ones."""
+    values = (value for one, value in message.raw_items() if one.lower() == name.lower())
+    return str(next(values, ""))
+
+
+def _decode_words(text: str) -> str:
+    """Decode the encoded words of a header; a character may be divided between two of them."""
+    if not text.isascii():  # which is against the rules; bytes have become surrogates
+        text = decode(text.encode("ascii", "surrogateescape"))
+    shown: list[str] = []
+    encoded, label, at = b"", "", 0
+    for word in [*_ENCODED_WORD.finditer(text), None]:
+        between = text[at : word.start() if word else None]
+        if encoded and (between.strip() or word is None or word[1].lower() != label):
+            shown.append(_decode_part(encoded, label))
+            encoded = b""
+        if between.strip() or at == 0 or word is None:
+            shown.append(between)
+        if word:
+            label, at = word[1].lower(), word.end()
+            if word[2] in "bB":
+                written = re.sub("[^A-Za-z0-9+/]", "", word[3])
+                encoded += b64decode(written + "=" * (-len(written) % 4 % 3))
+            else:
+                encoded += quopri.decodestring(word[3].encode(), header=True)
+    return "".join(shown)
+
+
+def _decode_part(data: bytes, label: str) -> str:
+    """Decode bytes by the encoding that they declare if that is right."""
+    if label not in ("", "us-ascii", "ascii"):  # else bytes beyond ASCII say more than it
+        with suppress(DocumentError):
+            return decode_declared(data, label)
+    with suppress(DocumentError):
+        return decode(data)
+    return data.decode("latin-1")
 
 
 def date(message: EmailMessage) -> datetime | None:
@@ -167,27 +218,30 @@ def subject(message: EmailMessage) -> str:
 
 
 def _message_blocks(message: EmailMessage, number: int, leave_out: bool) -> Iterator[Block]:
-    name, address = parseaddr(header(message, "From"))
-    sender = name or address or None
+    name = next(filter(None, sender(message)), None)
     sent = date(message)
-    yield Heading(1, ", ".join(filter(None, (sender, f"{sent:%Y-%m-%d %H:%M}" if sent else ""))))
+    yield Heading(1, ", ".join(filter(None, (name, f"{sent:%Y-%m-%d %H:%M}" if sent else ""))))
     place: str | None = f"message {number}"
     for block in _body(message, leave_out):
         if isinstance(block, Heading):
             yield Heading(block.level + 1, block.text)
         elif block.text:
-            yield replace(block, speaker=sender, place=place)
+            yield replace(block, speaker=name, place=place)
             place = None  # the following paragraphs come after the first one
 
 
 def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
     """Return the paragraphs of the parts that are shown as the message."""
     blocks: list[Block] = []
-    for part in _text_parts(message):
+    for part in _text_parts(message, has_forwarded=not leave_out):
         written = _content(part)
         if part.get_content_subtype() == "html":
-            shown = html.read(written, is_part=True).blocks
-            blocks += _before_quotes(shown) if leave_out else shown
+            own = html.read(written, is_part=True, has_quotations=False).blocks
+            are_quoted = any(map(_is_quotation, own)) or _QUOTED_HTML.search(written)
+            if leave_out and are_quoted:
+                blocks += _before_quotes(own, stop=not _BLOCK_QUOTE.search(written))
+            else:
+                blocks += html.read(written, is_part=True).blocks
         else:
             parsed = plain.read_lines(_own_words(written) if leave_out else written)
             if parsed.title:  # a heading like others: the subject is the title
@@ -196,13 +250,24 @@ def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
     return blocks
 
 
-def _text_parts(part: EmailMessage, depth: int = 0) -> Iterator[EmailMessage]:
-    """Yield the texts of a message without attachments; of alternatives, the first one."""
+def _text_parts(
+    part: EmailMessage, depth: int = 0, *, has_forwarded: bool
+) -> Iterator[EmailMessage]:
+    """Yield the texts of a message without attachments; of alternatives, the first one.
+
+    Args:
+        part: The message, or a part of it.
+        depth: Number of parts around it.
+        has_forwarded: Whether messages that are attached are parts of it.
+    """
     if part.is_multipart():
-        if depth == _MAX_PARTS or part.get_content_maintype() == "message":
+        is_forwarded = part.get_content_maintype() == "message"
+        if depth == _MAX_PARTS or (is_forwarded and not has_forwarded):
             return
         children = cast(list[EmailMessage], part.get_payload())
-        texts = [list(_text_parts(child, depth + 1)) for child in children]
+        texts = [
+            list(_text_parts(child, depth + 1, has_forwarded=has_forwarded)) for child in children
+        ]
         if part.get_content_subtype() == "alternative":
             texts = [text for text in texts if any(_content(one).strip() for one in text)][:1]
         for text in texts:
@@ -221,11 +286,28 @@ def _is_attached(part: EmailMessage) -> bool:
 def _content(part: EmailMessage) -> str:
     """Decode the content of a part, by its own encoding if that is right."""
     payload = part.get_payload(decode=True)
-    data = payload.replace(b"\0", b"") if isinstance(payload, bytes) else b""
-    for encoding in (part.get_content_charset(), None):
-        with suppress(DocumentError):
-            return decode(data, encoding).replace("\r\n", "\n")
-    return ""
+    data = payload if isinstance(payload, bytes) else b""
+    text = _decode_part(data, part.get_content_charset("")).replace("\r\n", "\n").replace("\0", "")
+    is_flowed = str(part.get_param("delsp", "")).lower() == "yes"
+    return _unflowed(text) if is_flowed else text
+
+
+def _unflowed(text: str) -> str:
+    """Join the lines that end in a space, which is not part of the text (RFC 3676, DelSp)."""
+    lines: list[str] = []
+    open_depth = -1  # of the quotation whose last line goes on
+    for line in text.split("\n"):
+        body = line.lstrip(">")
+        depth = len(line) - len(body)
+        body = body.removeprefix(" ")
+        goes_on = body.endswith(" ") and line != "-- "
+        shown = body[:-1] if goes_on else body
+        if depth == open_depth:
+            lines[-1] += shown
+        else:
+            lines.append(">" * depth + " " * bool(depth) + shown if line != "-- " else line)
+        open_depth = depth if goes_on else -1
+    return "\n".join(lines)
 
 
 def _own_words(body: str) -> str:
@@ -284,12 +366,27 @@ def _attribution(lines: list[str], number: int) -> tuple[int, bool]:
     return 0, False
 
 
-def _before_quotes(blocks: list[Block]) -> Iterator[Block]:
-    """Yield the paragraphs of an HTML message up to a quoted or forwarded one."""
+def _before_quotes(blocks: list[Block], *, stop: bool) -> Iterator[Block]:
+    """Yield the paragraphs of an HTML message up to a quoted or forwarded one.
+
+    Args:
+        blocks: The paragraphs.
+        stop: Whether what follows "Ann wrote:" is what she wrote; else that has been left out.
+    """
     for block in blocks:
         shown = collapse(block.text)
-        is_attribution = _attribution([shown], 0)[0] > 0 if shown else False
-        if shown == "--" or is_attribution or _SEPARATOR.match(shown) or _is_head(shown):
+        is_attribution = _is_attribution(shown)
+        if shown == "--" or (is_attribution and stop) or _SEPARATOR.match(shown) or _is_head(shown):
             return
-        if not _SENT_FROM.match(shown):
+        if not (_SENT_FROM.match(shown) or is_attribution):
             yield block
+
+
+def _is_attribution(shown: str) -> bool:
+    return bool(shown) and _attribution([shown], 0)[0] > 0
+
+
+def _is_quotation(block: Block) -> bool:
+    """Return whether a paragraph of HTML introduces a quoted or forwarded message."""
+    shown = collapse(block.text)
+    return _is_attribution(shown) or _SEPARATOR.match(shown) is not None or _is_head(shown)

@@ -10,10 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from foveate.documents.blocks import ParsedText, name_set
+from foveate.documents import formulas
+from foveate.documents.blocks import Heading, ParsedText, name_set
+from foveate.documents.decoding import load_decompressed
 from foveate.documents.metadata import first_date
 from foveate.documents.numerals import count_item, format_number
 from foveate.documents.readers.looks import Look
+from foveate.documents.readers.office import symbols
 from foveate.documents.readers.office.package import (
     Element,
     Package,
@@ -26,6 +29,7 @@ from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
     heading_level,
     is_contents_style,
+    join_pieces,
     style_kind,
     table_cell,
 )
@@ -38,14 +42,7 @@ _HIDDEN = name_set(  # properties, deletions, field codes, pronunciations, copie
     "pPr rPr tblPr tblGrid trPr tcPr sectPr sdtPr del moveFrom instrText delText rt Fallback"
 )
 _SPACES = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
-_AROUND = {  # the texts of elements; the last four are of formulas
-    "p": ("", "\n"),
-    "tc": ("", "\n"),
-    "sub": ("_", ""),
-    "sup": ("^", ""),
-    "den": ("/", ""),
-    "d": ("(", ")"),
-}
+_LEVELS = {"superscript": 1, "subscript": -1}
 _WRAPPERS = name_set("sdt sdtContent ins moveTo customXml smartTag AlternateContent Choice")
 _NUMBER_STYLES = {
     "decimalZero": "01",
@@ -256,11 +253,28 @@ class _DocxBlocks:
                 self.read_paragraph(element)
             elif name == "tbl":
                 self.read_table(element)
+            elif name == "altChunk":
+                self.read_chunk(attribute(element, "id"))
             elif name == "sdt" and _is_contents(element):
                 for paragraph in element.iter("{*}p"):
                     self.collector.skip_paragraph(self.text(paragraph).text)
             elif name not in _HIDDEN:
                 self.read_blocks(element)
+
+    def read_chunk(self, identifier: str) -> None:
+        """Read a part in another format, which Word shows as if it were written here."""
+        name = self.relations.get(identifier, [""])[0]
+        content = self.package.read(name)
+        if content is None:
+            return
+        part = load_decompressed(content, f"has a part, {name}, that", None, None, name)
+        parsed: ParsedText = part.format.load_reader()(part.content)
+        self.collector.add_heading(1, parsed.title or "")
+        for block in parsed.blocks:
+            if isinstance(block, Heading):
+                self.collector.add_heading(block.level, block.text)
+            else:
+                self.collector.add_paragraph(str(block.text), block.kind)
 
     def read_paragraph(self, paragraph: Element) -> None:
         properties = paragraph.find("{*}pPr")
@@ -391,44 +405,61 @@ class _DocxText:
     """The visible text of an element, the notes it refers to and the text boxes in it."""
 
     def __init__(self) -> None:
-        self.pieces: list[str] = []
+        self.pieces: list[tuple[str, int]] = []  # texts, and whether they are raised or lowered
         self.notes: list[tuple[str, str]] = []  # kind and identifier
         self.boxes: list[Element] = []
+        self.level = 0  # of the run
+        self.font = ""
 
     @property
     def text(self) -> str:
-        return "".join(self.pieces)
+        return join_pieces(self.pieces)
+
+    def add(self, text: str) -> None:
+        self.pieces.append((text, self.level))
 
     def collect(self, parent: Element) -> None:
         for element in parent:
             name = local(element)
             if name == "t":
-                self.pieces.append(element.text or "")
+                self.add(symbols.translate(element.text or "", self.font))
+            elif name == "sym":
+                code = attribute(element, "char")
+                character = chr(int(code[-4:], 16)) if _HEXADECIMAL.fullmatch(code) else ""
+                self.add(symbols.translate(character, attribute(element, "font")))
+            elif name == "ddList":  # of a form
+                chosen = integer(attribute(element.find("{*}result"), "val"), 0)
+                entries = element.findall("{*}listEntry")
+                self.add(attribute(entries[chosen], "val") if chosen < len(entries) else "")
+            elif name in ("oMath", "oMathPara"):
+                self.add(formulas.from_word(element))
             elif name in _SPACES:
-                self.pieces.append(_SPACES[name])
+                self.add(_SPACES[name])
             elif name in ("footnoteReference", "endnoteReference"):
                 self.notes.append((name.removesuffix("Reference"), attribute(element, "id")))
             elif name == "txbxContent":
                 self.boxes.append(element)
             elif name not in _HIDDEN and not (name == "r" and _is_invisible(element)):
-                inner = len(self.pieces) + 1
-                before, after = _AROUND.get(name, ("", ""))
-                self.pieces.append(before)
+                num_pieces = len(self.pieces)
+                if name == "r":
+                    align = attribute(element.find("{*}rPr/{*}vertAlign"), "val")
+                    self.level = _LEVELS.get(align, 0)
+                    self.font = attribute(element.find("{*}rPr/{*}rFonts"), "ascii")
                 self.collect(element)
-                if len(self.pieces) > inner:
-                    self.pieces.append(after)
-                else:
-                    self.pieces.pop()
+                self.level = 0
+                if name in ("p", "tc") and len(self.pieces) > num_pieces:
+                    self.add("\n")
 
 
 def _relations(package: Package, name: str) -> dict[str, list[str]]:
-    """Return the names of the parts that a part refers to, by their role."""
+    """Return the names of the parts that a part refers to, by their role and by identifier."""
     folder, _, file = name.rpartition("/")
     relations: defaultdict[str, list[str]] = defaultdict(list)
     root = package.xml(f"{folder}/_rels/{file}.rels".removeprefix("/"))
     for relation in () if root is None else root:
         role = attribute(relation, "Type").rpartition("/")[2]
-        relations[role].append(resolve(name, attribute(relation, "Target")))
+        for key in (role, attribute(relation, "Id")):
+            relations[key].append(resolve(name, attribute(relation, "Target")))
     return relations
 
 

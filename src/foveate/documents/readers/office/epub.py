@@ -212,7 +212,9 @@ def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
         _insert_headings(body, entries)
     for element in list(body.iterdescendants("*")):
         roles = _roles(element)
-        if roles & _UNREAD:
+        if roles & _UNREAD and not (
+            "doc-backlink" in roles and element.getparent().tag in _HEADINGS
+        ):
             element.clear(keep_tail=True)
         elif roles & _NOTES:
             element.set("role", "doc-footnote")  # the one that the HTML reader knows

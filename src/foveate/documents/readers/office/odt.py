@@ -6,11 +6,11 @@ a caption or code, and how lists and headings are numbered.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from foveate.documents import mathml
-from foveate.documents.blocks import ParsedText, collapse, name_set
+from foveate.documents import formulas
+from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.numerals import count_item, format_number
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.package import (
@@ -25,6 +25,7 @@ from foveate.documents.readers.office.package import (
 from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
     is_contents_style,
+    join_pieces,
     style_kind,
     table_cell,
 )
@@ -230,9 +231,17 @@ class _OdtBlocks:
 
     def text(self, element: Element) -> "_OdtText":
         """Return the visible text of a paragraph, cell or note."""
-        shown = _OdtText(self.formula)
+        shown = _OdtText(self)
         shown.collect(element)
         return shown
+
+    def level(self, span: Element) -> int:
+        """Return 1 for a superscript, -1 for a subscript, else 0."""
+        style = self.text_styles.get(attribute(span, "style-name"))
+        position = _property([style], "text-position")
+        if position.startswith(("sub", "-")):
+            return -1
+        return int(not position.startswith("0") and bool(position))
 
     def formula(self, element: Element) -> str:
         """Return the symbols of a formula, which may be a document of its own."""
@@ -241,7 +250,7 @@ class _OdtBlocks:
             root = element
             if name and self.package:
                 root = self.package.xml(resolve("", f"{name}/content.xml"))
-            shown = "" if root is None else "".join(_symbols(root))[:_MAX_FORMULA]
+            shown = "" if root is None else formulas.from_mathml(root)[:_MAX_FORMULA]
             if not name:
                 return shown
             self.formulas[name] = shown
@@ -280,18 +289,22 @@ class _OdtBlocks:
 class _OdtText:
     """The visible text of an element, the notes in it and the text boxes."""
 
-    def __init__(self, formula: Callable[[Element], str]) -> None:
-        self.formula = formula
-        self.pieces: list[str] = []
+    def __init__(self, reader: _OdtBlocks) -> None:
+        self.reader = reader
+        self.level = 0  # 1 in a superscript, -1 in a subscript
+        self.pieces: list[tuple[str, int]] = []
         self.notes: list[Element] = []
         self.boxes: list[Element] = []
 
     @property
     def text(self) -> str:
-        return "".join(self.pieces)
+        return join_pieces(self.pieces)
+
+    def add(self, text: str) -> None:
+        self.pieces.append((text, self.level))
 
     def collect(self, parent: Element) -> None:
-        self.pieces.append(_SPACE.sub(" ", parent.text or ""))
+        self.add(_SPACE.sub(" ", parent.text or ""))
         for element in parent:
             name = local(element)
             if name == "note":
@@ -299,16 +312,20 @@ class _OdtText:
             elif name == "text-box":
                 self.boxes.append(element)
             elif name == "s":
-                self.pieces.append(" " * _number(element, "c"))
+                self.add(" " * _number(element, "c"))
             elif name in ("tab", "line-break"):
-                self.pieces.append("\t" if name == "tab" else "\n")
+                self.add("\t" if name == "tab" else "\n")
             elif name == "object":
-                self.pieces.append(self.formula(element))
+                self.add(self.reader.formula(element))
             elif name not in _HIDDEN:
+                around = self.level
+                if name == "span":
+                    self.level = self.reader.level(element) or around
                 self.collect(element)
+                self.level = around
                 if name in ("p", "h"):
-                    self.pieces.append("\n")
-            self.pieces.append(_SPACE.sub(" ", element.tail or ""))
+                    self.add("\n")
+            self.add(_SPACE.sub(" ", element.tail or ""))
 
 
 def _levels(style: Element) -> _OdtLevels:
@@ -337,15 +354,6 @@ def _property(styles: Iterable[Element | None], name: str) -> str:
             if local(part).endswith("-properties") and (value := attribute(part, name)):
                 return value
     return ""
-
-
-def _symbols(element: Element) -> Iterator[str]:
-    """Yield the symbols of a formula in MathML and the signs between them."""
-    for index, child in enumerate(element):
-        if local(child) not in mathml.HIDDEN:
-            yield mathml.sign_before(local(element), index)
-            yield collapse(child.text or "").translate(mathml.INVISIBLE)
-            yield from _symbols(child)
 
 
 def _table_of(row: Element) -> Element:

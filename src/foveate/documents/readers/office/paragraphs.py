@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 
 from foveate.documents.blocks import (
     Block,
@@ -18,6 +20,7 @@ from foveate.documents.blocks import (
 from foveate.documents.metadata import split_names
 from foveate.documents.numbering import find_numbered
 from foveate.documents.readers.looks import Look, headings_by_look, without_contents
+from foveate.documents.scripts import scripted
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -144,7 +147,7 @@ class BlockCollector:
         texts = Counter(heading.level for heading in clauses)
         most = {level for level, n in texts.items() if 2 * n > counts[level]}
         return [
-            Prose(_mapped(block.text), place=self._places[id(block)])
+            Prose(MappedText.from_text(block.text), place=self._places[id(block)])
             if isinstance(block, Heading) and (id(block) in known or block.level in most)
             else block
             for block in self.blocks
@@ -152,7 +155,7 @@ class BlockCollector:
 
     def _add(self, text: str, kind: Kind, place: str) -> None:
         if text.strip():
-            self.blocks.append(Prose(_mapped(text), kind=kind, place=place))
+            self.blocks.append(Prose(MappedText.from_text(text), kind=kind, place=place))
 
 
 def _is_clause(heading: str) -> bool:
@@ -165,6 +168,19 @@ def _is_clause(heading: str) -> bool:
     capitals = sum(word[0].isupper() for word in long_words)
     is_long = len(words) >= _CLAUSE_WORDS or (not text.isascii() and len(text) > 5 * _CLAUSE_WORDS)
     return is_long and 2 * capitals <= len(long_words)
+
+
+def join_pieces(pieces: Iterable[tuple[str, int]]) -> str:
+    """Join the texts of a paragraph.
+
+    Args:
+        pieces: Each text, and 1 if it is a superscript, -1 if it is a subscript, else 0.
+    """
+    shown = ""
+    for level, group in groupby((piece for piece in pieces if piece[0]), key=itemgetter(1)):
+        text = "".join(text for text, _ in group)
+        shown += scripted(shown, text, is_raised=level > 0) if level else text
+    return shown
 
 
 def style_kind(names: Iterable[str]) -> Kind | None:
@@ -201,11 +217,6 @@ def table_cell(text: str, row: int, columns: int = 1, rows: int = 1) -> Cell:
     mapped = MappedText()
     mapped.add(collapse(text), row, row)
     return Cell(mapped, columns=columns, rows=rows)
-
-
-def _mapped(text: str) -> MappedText:
-    """Return a separate text; `compose_text` gives it its place in the document's text."""
-    return MappedText.from_source(text, 0, len(text))
 
 
 def _begins_with_heads(rows: Sequence[Sequence[Cell]]) -> bool:

@@ -5,14 +5,18 @@ the control words that do are first followed by marks, which striprtf keeps like
 """
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from striprtf.striprtf import rtf_to_text
 
 from foveate.documents.blocks import ParsedText
+from foveate.documents.readers.office import symbols
 from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
     heading_level,
     is_contents_style,
+    join_pieces,
     style_kind,
     table_cell,
 )
@@ -36,6 +40,26 @@ _ITEM = re.compile(
     re.DOTALL,
 )
 _BODY_TEXT = 9  # the outline level of what is not a heading
+
+
+class _Format(NamedTuple):
+    """How the text of a group is shown."""
+
+    is_hidden: bool = False
+    level: int = 0  # 1 of superscripts, -1 of subscripts
+    font: str = ""
+
+
+_PLAIN = _Format()
+_FORMATS: dict[str, Callable[[_Format, str], _Format]] = {  # what control words change
+    "plain": lambda old, number: _PLAIN,
+    "v": lambda old, number: old._replace(is_hidden=number != "0"),
+    "super": lambda old, number: old._replace(level=int(number != "0")),
+    "sub": lambda old, number: old._replace(level=-int(number != "0")),
+    "nosupersub": lambda old, number: old._replace(level=0),
+    "f": lambda old, number: old._replace(font=number),
+}
+_SYMBOL_FONT = re.compile(r"\\f(\d{1,5})\b[^;{}]{0,100}?\b(Symbol|Wingdings)\b")
 
 
 def read(data: bytes) -> ParsedText:
@@ -71,6 +95,9 @@ def _mark(rtf: str) -> str:
     """Put marks into the source, and take out what striprtf reads slowly or not at all."""
     pieces: list[str] = []
     groups = [""]  # what the open groups hold: "pict", "fonttbl", "footnote" or text
+    formats = [_PLAIN]  # of the text in each
+    shown_level = 0
+    fonts = _symbol_fonts(rtf)
     begin = 0  # of the next token that is not picture data
     for match in _TOKEN.finditer(rtf):
         token, word, number = match[0], match[1], match[2] or ""
@@ -78,8 +105,10 @@ def _mark(rtf: str) -> str:
             continue
         if token == "{":
             groups.append("" if groups[-1] == "footnote" else groups[-1])
+            formats.append(_PLAIN if groups[-2] == "footnote" else formats[-1])
         elif token == "}":
             ended = groups.pop() if len(groups) > 1 else ""
+            formats = formats[:-1] or [_PLAIN]
             token = f"{_OPEN}noteend{_CLOSE}}}" if ended == "footnote" else token
         elif word == "bin":
             begin = match.end() + max(int(number or 0), 0)
@@ -104,10 +133,27 @@ def _mark(rtf: str) -> str:
             token = "\\*"  # the rest of the group is left out
         elif word == "pntext":  # the number of an item
             token = ""
+        elif word in _FORMATS:
+            formats[-1] = _FORMATS[word](formats[-1], number)
+        elif word is None and formats[-1].is_hidden and not token.startswith("\\*"):
+            continue
         elif word is None:
+            is_text = token[0] != "\\" or token[1:2] == "'"
+            if formats[-1].font in fonts and is_text and groups[-1] != "pict":
+                codes = token if token[0] != "\\" else chr(int(token[2:], 16))
+                symbols_shown = symbols.translate(codes, fonts[formats[-1].font])
+                token = "".join(f"\\u{ord(one)} ?" for one in symbols_shown)
             token = _NOT_ASCII.sub(lambda byte: f"\\'{ord(byte[0]):02x}", token)
+            if is_text and formats[-1].level != shown_level:
+                shown_level = formats[-1].level
+                token = f"{_OPEN}level{shown_level}{_CLOSE}{token}"
         pieces.append(token)
     return "".join(pieces)
+
+
+def _symbol_fonts(rtf: str) -> dict[str, str]:
+    """Return the names of the fonts that show symbols, by their numbers."""
+    return dict(_SYMBOL_FONT.findall(rtf))
 
 
 def _style_names(rtf: str) -> dict[str, str]:
@@ -126,7 +172,8 @@ class _RtfBlocks:
     def __init__(self, style_names: dict[str, str]) -> None:
         self.style_names = style_names
         self.collector = BlockCollector()
-        self.shown: list[str] = []  # pieces of the current paragraph, cell or note
+        self.shown: list[tuple[str, int]] = []  # pieces of the current paragraph, cell or note
+        self.text_level = 0  # 1 of superscripts, -1 of subscripts
         self.style = ""
         self.level = _BODY_TEXT
         self.in_table = False
@@ -136,22 +183,24 @@ class _RtfBlocks:
         self.rows: list[list[Cell]] = []
         self.notes: list[str] = []  # of the current paragraph or row
         self.table_notes: list[str] = []
-        self.interrupted: list[list[str]] = []  # the paragraphs around the current note
+        self.interrupted: list[list[tuple[str, int]]] = []  # the paragraphs around the current note
         self.num_notes = 0
 
     def read(self, text: str) -> None:
         begin = 0
         for match in _MARK.finditer(text):
-            self.shown.append(text[begin : match.start()])
+            self.shown.append((text[begin : match.start()], self.text_level))
             begin = match.end()
             self.obey(match[1], match[2])
-        self.shown.append(text[begin:])
+        self.shown.append((text[begin:], self.text_level))
         self.end_paragraph()
         self.end_table()
 
     def obey(self, word: str | None, number: str | None) -> None:
         """Do what a mark or, without a word, the end of a paragraph says."""
-        if word == "footnote":
+        if word == "level":
+            self.text_level = int(number or 0)
+        elif word == "footnote":
             self.interrupted.append(self.shown)
             self.shown = []
         elif word == "noteend" and self.interrupted:
@@ -159,7 +208,7 @@ class _RtfBlocks:
             self.shown = self.interrupted.pop()
         elif word is None:
             if self.in_table or self.interrupted:
-                self.shown.append("\t")
+                self.shown.append(("\t", 0))
             else:
                 self.end_paragraph()
         elif word == "cell":
@@ -181,7 +230,7 @@ class _RtfBlocks:
 
     def take_shown(self) -> str:
         """Return the text of the current paragraph, cell or note, which ends."""
-        text = "".join(self.shown)
+        text = join_pieces(self.shown)
         self.shown = []
         return text
 

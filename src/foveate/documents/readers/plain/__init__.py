@@ -285,4 +285,4 @@ def _references(text: str, chunk: Chunk) -> Iterator[Prose]:
 
 
 def _line(text: str, line: TextLine, kind: Kind) -> Prose:
-    return Prose(MappedText.from_source(text, line.start, line.end), kind=kind)
+    return Prose(MappedText.from_text(text[line.start : line.end], line.start), kind=kind)

@@ -36,7 +36,7 @@ def _blocks(data: Mapping[str, Any]) -> Iterator[Block]:
             yield Heading(1, "" if topic is None else str(topics[topic]["topic"]))
             current = topic
         text = turn["text"] if "text" in turn else turn["content"]
-        shown = MappedText.from_source(text, 0, len(text))
+        shown = MappedText.from_text(text)
         yield Prose(shown, str(turn["speaker"]).strip() or None, place=f"turn {index + 1}")
 
 

@@ -13,11 +13,14 @@ from foveate.documents.structure import DocumentError, Landmark
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _TIMING = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*")
-# A voice; a tag, a time within a cue, or a command of SubStation; a character reference.
+# A reading; a voice; a tag, a time within a cue, or a command of SubStation; a character reference.
 _MARKUP = re.compile(
-    r"<v(?:\.[^\s>]{1,99})?[ \t]([^>\n]{1,99})>|</?[a-zA-Z][^>\n]{0,199}>|<[\d:.]{1,20}>|"
+    r"<rt>[^<\n]*(?:</rt>|\Z)|<v(?:\.[^\s>]{1,99})?[ \t]([^>\n]{1,99})>|"
+    r"</?[a-zA-Z][^>\n]{0,199}>|<[\d:.]{1,20}>|"
     r"\{\\[^}\n]{1,99}\}|(&#?\w{1,32};)"
 )
+_SPEAKER = re.compile(r"\s*[\[(]([^\[\]()\n]{1,40})[\])]:[ \t]*")  # [SPEAKER_00]:
+_CONTIGUOUS = 0.2  # seconds between captions that grow word by word
 _SOUND = re.compile(r"\[[^\]\n]{0,199}\]")  # subtitles put in brackets what is heard but not said
 _DASH = re.compile(r"[♪♫♬ ]{0,3}(?:[-–—]|>>+)[ \t]*(?=[^\W\d_])")
 _SENTENCE_END = re.compile(r"[.?!…。？！][\"'”’»)]*\s*\Z")
@@ -65,7 +68,7 @@ def read(text: str) -> ParsedText:
 
     Cues with the same speaker are joined; without speakers, a pause after a sentence begins a new
     paragraph. The place of a sentence is the time of the cue in which it begins. Sounds are left
-    out as in a transcript, and lines that a cue repeats from the cue before it.
+    out as in a transcript, and what a cue repeats from the cue before it.
     """
     if "-->" not in text:
         raise DocumentError("has no subtitles: check that it is WebVTT or SRT.")
@@ -86,21 +89,28 @@ def _lines(text: str) -> Iterator[_Line]:
     timing: re.Match[str] | None = None
     offset = 0
     voice: str | None = None
+    end = 0.0  # of the cue before
     for written in text.split("\n"):
         start, offset = offset, offset + len(written) + 1
         if match := _TIMING.match(written):
+            end = _seconds(timing, 5) if timing else end
             timing, previous, shown, voice = match, shown, [], None
             continue
-        if not written.strip():
-            timing = None
+        # A line of blanks may be the first one of a cue.
+        if timing and not written.strip() and (shown or not written):
+            end, timing = _seconds(timing, 5), None
         if timing is None:
             continue
         said, named = _unmarked(text, start, start + len(written))
         voice = named or voice
         words = str(said).strip()
         shown.append(words)
+        begin = _seconds(timing, 1)
+        before = previous[-1] if previous and begin - end <= _CONTIGUOUS else ""
+        if before and words.startswith(f"{before} "):  # captions that grow word by word
+            said = said.part(str(said).index(words) + len(before), len(str(said))).stripped()
         if words not in previous:  # captions that roll up show each line twice
-            yield _Line(said, _seconds(timing, 1), _seconds(timing, 5), voice, bool(named))
+            yield _Line(said, begin, _seconds(timing, 5), voice, bool(named))
 
 
 def _unmarked(text: str, start: int, end: int) -> tuple[MappedText, str | None]:
@@ -115,9 +125,11 @@ def _unmarked(text: str, start: int, end: int) -> tuple[MappedText, str | None]:
         voice = match[1] or voice
     shown.add(text[start:end], start, end)
     spoken = MappedText()
-    last = 0
     visible = str(shown)
-    for sound in _SOUND.finditer(visible):
+    speaker = _SPEAKER.match(visible)
+    voice = voice or (speaker[1] if speaker else None)
+    last = speaker.end() if speaker else 0
+    for sound in _SOUND.finditer(visible, last):
         spoken.extend(shown.part(last, sound.start()))
         last = sound.end()
     spoken.extend(shown.part(last, len(visible)))

@@ -12,7 +12,7 @@ from typing import NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from foveate.documents import mathml
+from foveate.documents import formulas
 from foveate.documents.blocks import (
     Block,
     Heading,
@@ -23,6 +23,7 @@ from foveate.documents.blocks import (
     definition_blocks,
     name_set,
 )
+from foveate.documents.scripts import signs
 from foveate.documents.structure import DocumentError, Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -138,7 +139,11 @@ class _Handler:
         self.rows: list[list[Cell]] = []  # of the open table
         self.num_head_rows = 0
         self.separator = ""  # before the next visible text
-        self.header = _Header(vocabulary.header)
+        self.header = _Tree(vocabulary.header)
+        self.formula: _Tree | None = None  # the open one
+        self.formula_start = 0
+        self.script: list[tuple[str, int, int]] | None = None  # pieces of the open one
+        self.shown_last = ""  # the end of what has been shown
 
     def parse(self) -> None:
         self.parser = expat.ParserCreate("utf-8")  # whatever the file declares: it has been decoded
@@ -186,6 +191,12 @@ class _Handler:
             self.num_head_rows += bool(is_head and self.num_head_rows == len(self.rows) - 1)
         if "cells" in roles and self.rows:
             self.rows[-1].append(_cell(name, attributes))
+        if "math" in roles and self.formula is None:
+            self.formula, self.formula_start = _Tree(name), at
+        if self.formula is not None:
+            self.formula.start(name, attributes)
+        if "script" in roles and self.script is None:
+            self.script = []
         parent.num_children += 1
         self.open.append(_Open(name, roles, self.vocabulary.kinds.get(name, parent.kind)))
         self.within.update(roles)
@@ -194,9 +205,7 @@ class _Handler:
         """Record or show what is written between an element and what comes before it."""
         if name in self.vocabulary.breaks or (self.within["cells"] and name in _CELL_BLOCKS):
             self.show(" ", at, at)
-        if self.within["math"]:
-            self.show(mathml.sign_before(parent.name, parent.num_children), at, at)
-        elif self.within["entries"] and parent.num_children:
+        if self.within["entries"] and parent.num_children:
             separator = self.vocabulary.separators.get(parent.name, self.separator)
             self.separator = self.vocabulary.openings.get(name, separator)
 
@@ -204,6 +213,13 @@ class _Handler:
         element = self.open[-1]
         roles = element.roles
         self.header.end(element.name)
+        if self.formula is not None:
+            self.formula.end(element.name)
+            if self.formula.is_over:
+                tree, self.formula = self.formula.close(), None
+                self.show(formulas.from_mathml(tree), self.formula_start, self.source_offset())
+        if "script" in roles and self.within["script"] == 1:
+            self.end_script(roles[1])
         if {"blocks", "sections", "floats"}.intersection(roles):
             self.flush()
         if "floats" in roles:
@@ -214,6 +230,19 @@ class _Handler:
             self.ended_level = self.headings.pop().level
         self.open.pop()
         self.within.subtract(roles)
+
+    def end_script(self, role: str) -> None:
+        """Show a superscript or subscript, or the number of a reference, which may be one."""
+        pieces, self.script = self.script or [], None
+        script = "".join(text for text, _, _ in pieces)
+        around = signs(self.shown_last, script, is_raised=role != "sub")
+        if around is None or not script.strip():
+            return
+        around = ("", "") if role == "reference" else around
+        self.show(around[0], pieces[0][1], pieces[0][1])
+        for piece in pieces:
+            self.show(*piece)
+        self.show(around[1], pieces[-1][2], pieces[-1][2])
 
     def end_rows(self) -> None:
         """End the rows of the open table, if any."""
@@ -229,6 +258,12 @@ class _Handler:
         is_mark = attributes.get("ref-type") in ("fn", "table-fn")
         if name in vocabulary.hidden or "fn-type" in attributes or is_mark:
             return ["hidden"]
+        is_reference = "bibr" in (attributes.get("ref-type"), attributes.get("type"))
+        if is_reference and within["script"]:
+            return ["hidden"]
+        look = attributes.get("rend", "") if name == "hi" else name
+        if is_reference or look.startswith(("sup", "sub")):
+            return ["script", "reference" if is_reference else look[:3]]
         if name in vocabulary.floats and self.shown and not self.is_sentence_over():
             return ["hidden"]  # rather than tearing the sentence apart
         roles = [role for role in ("parts", "sections") if name in getattr(vocabulary, role)]
@@ -264,11 +299,10 @@ class _Handler:
 
     def data(self, data: str) -> None:
         self.header.data(data)
-        start = self.source_offset()
-        if self.within["math"]:
-            if not data.isspace():
-                self.show(data.translate(mathml.INVISIBLE).strip(), start, start + len(data))
+        if self.formula is not None:
+            self.formula.data(data)
             return
+        start = self.source_offset()
         written = data.encode()
         at = self.parser.CurrentByteIndex
         if self.source.startswith(written, at):
@@ -290,6 +324,10 @@ class _Handler:
         within = self.within
         if within["hidden"] or not text:
             return
+        if self.script is not None:
+            self.script.append((text, start, end))
+            return
+        self.shown_last = (self.shown_last + text)[-100:]
         if within["title"]:
             self.title.add(text, start, end)
         elif within["heading"]:
@@ -360,8 +398,8 @@ class _Handler:
         return self.seen_characters
 
 
-class _Header:
-    """Keeps the first header of a document as a tree."""
+class _Tree:
+    """Keeps the first element of a name as a tree, such as the header of a document."""
 
     def __init__(self, name: str) -> None:
         self.name = name
