@@ -2,7 +2,7 @@
 
 import pytest
 
-from .pdfs import Writer, document_of, handmade, shown, stream
+from tests.documents.pdfs import Writer, document_of, handmade, shown, stream
 
 FORM = "/Type/XObject/Subtype/Form/BBox[0 0 300 20]/Resources<</Font<</F1 5 0 R>>>>"
 STARTS = shown(250, "The mill stands by the river.")

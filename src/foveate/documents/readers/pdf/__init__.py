@@ -41,7 +41,7 @@ from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
-from foveate.documents.readers.pdf.words import Words, read_words
+from foveate.documents.readers.pdf.words import Words, mirror, read_words
 from foveate.documents.structure import DocumentError
 from foveate.progress import progress
 
@@ -110,7 +110,9 @@ def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet],
                     # A word that occurs on many pages is kept once.
                     words.texts = [known.setdefault(word, word) for word in words.texts]
                     pages.append(read_lines(page, words))
-                    sheets.append(Sheet(page.width, page.height, words.quarter_turns))
+                    sheets.append(
+                        Sheet(page.width, page.height, words.quarter_turns, words.is_mirrored)
+                    )
                     if page.has_picture and not pages[-1]:
                         pictures.append(index)
                     advance()
@@ -122,7 +124,9 @@ def read_lines(page: Page, words: Words) -> list[Line]:
     segments = drop_line_numbers(find_segments(words), words)
     return [
         line
-        for frame, members in find_frames(segments, page.rules)
+        for frame, members in find_frames(
+            segments, mirror(page.rules, page.width) if words.is_mirrored else page.rules
+        )
         for line in make_lines(page.number, words, members, frame)
     ]
 

@@ -262,7 +262,8 @@ class _PageReader:
         for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
             white[index] = _is_generated(handle, index)
         white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
-        visible = np.flatnonzero(~(white | second_halves | self._is_outside(boxes)))
+        inside = np.bincount(np.cumsum(white), ~white & self._is_inside(boxes)) > 0  # by word
+        visible = np.flatnonzero(~(white | second_halves) & inside[np.cumsum(white)])
         for index in _suspicious_spaces(white, boxes, origins):
             white[index] = not _is_generated(handle, index)
         spaced = np.zeros(count, np.bool_)
@@ -282,12 +283,12 @@ class _PageReader:
             drawn,
         )
 
-    def _is_outside(self, boxes: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Return which boxes have their middle outside of the page."""
+    def _is_inside(self, boxes: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Return which boxes have their middle on the page."""
         left, bottom, right, top = self._bounds
         x, y = (boxes[:, 0] + boxes[:, 2]) / 2, (boxes[:, 1] + boxes[:, 3]) / 2
-        outside: NDArray[np.bool_] = (x < left) | (x > right) | (y < bottom) | (y > top)
-        return outside
+        inside: NDArray[np.bool_] = (left <= x) & (x <= right) & (bottom <= y) & (y <= top)
+        return inside
 
     def _fill(self, function: Callable[..., Any], table: NDArray[Any], pointers: int) -> None:
         """Call a function for each character, which writes to a row of the table."""

@@ -195,7 +195,9 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
         text = block.text
         if block.level or is_section_key(key_of(text)) or split_run_in(text):
             return number
-        if block.kind == "prose" and block.lines[0].bold > 0.6 and NUMBERING.match(text):
+        first = block.lines[0]
+        is_numbered = NUMBERING.match(text) and not has_note_mark(first)
+        if block.kind == "prose" and first.bold > 0.6 and is_numbered:
             return number
         if _opens_parts(blocks, number):
             return number

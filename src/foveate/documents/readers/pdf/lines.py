@@ -8,11 +8,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from foveate.documents.readers.pdf.direction import order_words, pair_brackets
+from foveate.documents.readers.pdf.marks import is_note, write_mark
 from foveate.documents.readers.pdf.words import Words
 
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
 _MOST_COLUMNS = 4
 _NEAR = 3.0  # points by which the edge of a column may be missed
+_HIGHEST = 1.2  # sizes between the baselines of a line and of a mark in it
+SMALL = 0.85  # of the size of a line: that of a mark in it
 _ALIKE = 0.6  # of the widest gap between words, the narrowest of a line that is stretched
 
 
@@ -127,11 +131,15 @@ def find_segments(words: Words) -> list[Segment]:
     boxes, sizes, baselines = words.boxes, words.sizes, words.baselines
     large = np.maximum(sizes[1:], sizes[:-1])
     gaps = boxes[1:, 0] - boxes[:-1, 2]
-    same = (
-        (np.abs(np.diff(baselines)) < 0.5 * large)
-        & (gaps < _CELL_GAP * large)
-        & (gaps > -0.5 * large)
-    )
+    falls = np.abs(np.diff(baselines))
+    same = (falls < 0.5 * large) & (gaps < _CELL_GAP * large) & (gaps > -0.5 * large)
+    # A mark, however high or low, touches what it belongs to, and is smaller or returns.
+    touching = (falls < _HIGHEST * large) & (gaps < 0.4 * large) & (gaps > -0.3 * large)
+    mark = touching & (np.minimum(sizes[1:], sizes[:-1]) < SMALL * large)
+    returns = touching[1:] & touching[:-1] & (np.abs(baselines[2:] - baselines[:-2]) < 0.5)
+    mark[1:] |= returns
+    mark[:-1] |= returns
+    same |= mark
     bounds = [0, *(np.flatnonzero(~same) + 1).tolist(), len(sizes)]
     return [_segment(words, list(range(first, last))) for first, last in pairwise(bounds)]
 
@@ -309,36 +317,32 @@ def group_rows(segments: Iterable[Segment]) -> list[list[Segment]]:
 
 def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Frame) -> list[Line]:
     """Make the lines of a frame, from top to bottom."""
-    rows = _attach_scripts(group_rows(segments))
+    rows = _attach_scripts(group_rows(segments), words)
     return [_make_line(page, words, row, frame) for row in rows]
 
 
-def _attach_scripts(rows: list[list[Segment]]) -> list[list[Segment]]:
-    """Put isolated superscripts and subscripts into the row that they belong to."""
-    kept: list[list[Segment]] = []
+def _attach_scripts(rows: list[list[Segment]], words: Words) -> list[list[Segment]]:
+    """Put superscripts and subscripts into the row next to theirs that they belong to."""
     for number, row in enumerate(rows):
-        host = None
-        if len(row) == 1 and row[0].width < 60:
-            script = row[0]
-            around = [*kept[-1:], *rows[number + 1 : number + 2]]
+        around = [other for other in rows[max(number - 1, 0) : number + 2] if other is not row]
+        for script in [segment for segment in row if segment.width < 60]:
             for other in around:
-                if any(
-                    script.size < 0.85 * base.size
-                    and min(script.bottom, base.bottom) - max(script.top, base.top)
-                    > 0.3 * (script.bottom - script.top)
-                    and -1
-                    < max(script.left - base.right, base.left - script.right)
-                    < 0.4 * base.size
-                    for base in other
-                ):
-                    host = other
+                if any(_belongs(script, base, words) for base in other):
+                    row.remove(script)
+                    other.append(script)
+                    other.sort(key=lambda segment: segment.left)
                     break
-        if host is None:
-            kept.append(row)
-        else:
-            host.append(row[0])
-            host.sort(key=lambda segment: segment.left)
-    return kept
+    return [row for row in rows if row]
+
+
+def _belongs(script: Segment, base: Segment, words: Words) -> bool:
+    """Return whether a segment is a superscript or subscript next to a word of another."""
+    overlap = min(script.bottom, base.bottom) - max(script.top, base.top)
+    if script.size >= SMALL * base.size or overlap <= 0.3 * (script.bottom - script.top):
+        return False
+    boxes = words.boxes[base.words]
+    gaps = np.maximum(script.left - boxes[:, 2], boxes[:, 0] - script.right)
+    return bool(((gaps > -1) & (gaps < 0.4 * base.size)).any())
 
 
 def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) -> Line:
@@ -346,6 +350,7 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
     cells: list[int] = []
     end = 0.0
     glued: list[bool] = []
+    is_within = False
     for segment in row:
         if indices and segment.left - end > _CELL_GAP * segment.size:
             cells.append(len(indices))
@@ -354,8 +359,25 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
             *words.glued[segment.words[1:]].tolist(),
         ]
         indices += segment.words
+        is_within = is_within or segment.left < end - 1
         end = max(end, segment.right)
+    if is_within and not cells:  # a mark within a segment
+        indices.sort(key=lambda index: float(words.boxes[index, 0]))
+        gaps = words.boxes[indices[1:], 0] - words.boxes[indices[:-1], 2]
+        glued = [False, *(gaps < 0.12 * words.sizes[indices[1:]]).tolist()]
     texts = tuple(words.texts[index] for index in indices)
+    if words.has_right_to_left:
+        order = [
+            first + n
+            for first, last in pairwise([0, *cells, len(texts)])
+            for n in order_words(texts[first:last], words.is_mirrored)
+        ]
+        glued = [
+            n > 0 and abs(order[n] - order[n - 1]) == 1 and glued[max(order[n - 1 : n + 1])]
+            for n in range(len(order))
+        ]
+        indices = [indices[n] for n in order]
+        texts = pair_brackets([texts[n] for n in order])
     boxes, sizes, styles = words.boxes[indices], words.sizes[indices], words.styles[indices]
     if _is_stretched(boxes, cells, frame):
         cells = []
@@ -365,12 +387,44 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
     for text, size in zip(texts, np.round(sizes, 1).tolist(), strict=True):
         by_size[size] += len(text)
     main = max(row, key=lambda segment: segment.width)
+    size = by_size.most_common(1)[0][0]
+    if len(glued) > 1 and sizes[0] < SMALL * sizes[1] and is_note(texts[0]):
+        glued[1] = False
+    texts = _write_marks(texts, glued, words.baselines[indices], sizes, main.baseline, size)
     return Line(
         page, texts, tuple(glued),
         np.column_stack([boxes, words.baselines[indices], sizes]), tuple(cells),
-        *_corners(boxes), main.baseline, by_size.most_common(1)[0][0],
+        *_corners(boxes), main.baseline, size,
         bold, italic, mono, math, _lead(styles), frame,
     )  # fmt: skip
+
+
+def _write_marks(
+    texts: tuple[str, ...],
+    glued: Sequence[bool],
+    baselines: NDArray[np.float32],
+    sizes: NDArray[np.float32],
+    baseline: float,
+    size: float,
+) -> tuple[str, ...]:
+    """Write the raised and lowered words of a line, of that baseline and size, as such."""
+    rises = (baseline - baselines) / size
+    small = sizes < SMALL * size
+    is_mark = np.abs(rises) > np.where(small, 0.1, 0.25)
+    if not is_mark.any():
+        return texts
+    marked: list[str] = []
+    base = ""
+    for index, text in enumerate(texts):
+        if not (glued[index] and (is_mark[index] or not is_mark[index - 1])):
+            base = ""
+        if is_mark[index]:
+            is_raised = bool(rises[index] > 0)
+            marked.append(write_mark(base, text, is_raised, bool(small[index])) if base else text)
+        else:
+            marked.append(text)
+            base += text
+    return tuple(marked)
 
 
 def _corners(boxes: NDArray[np.float32]) -> tuple[float, float, float, float]:
