@@ -22,7 +22,7 @@ from foveate.documents.blocks import (
 from foveate.documents.layout import Layout
 from foveate.documents.readers.pdf.headings import split_run_in
 from foveate.documents.readers.pdf.lines import SMALL, Line
-from foveate.documents.readers.pdf.marks import has_exponents, is_note
+from foveate.documents.readers.pdf.marks import has_notes, is_note
 from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import CellBounds, arrange, has_heads
 from foveate.documents.readers.pdf.words import mirror, turn_boxes
@@ -177,7 +177,7 @@ class Composer:
             mark = word.removeprefix("^")
             if _is_raised(line, index) and (
                 (mark in marks and not _SHORT.match(before))
-                or (line.glued[index] and is_note(mark) and not has_exponents(before))
+                or (line.glued[index] and is_note(mark) and has_notes(before))
             ):
                 continue
             if word:

@@ -15,6 +15,9 @@ from foveate.documents.readers.pdf.words import Words
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
 _MOST_COLUMNS = 4
 _NEAR = 3.0  # points by which the edge of a column may be missed
+_FEWEST_WORDS = 4  # in a line of prose
+_FEWEST_LINES = 4  # of a column of prose that begin at its edge
+_INDENT = 40.0  # points by which lines of a column may be indented
 _HIGHEST = 1.2  # sizes between the baselines of a line and of a mark in it
 SMALL = 0.85  # of the size of a line: that of a mark in it
 _ALIKE = 0.6  # of the widest gap between words, the narrowest of a line that is stretched
@@ -171,7 +174,7 @@ def find_frames(
     """
     if not segments:
         return []
-    gutters = _find_gutters(segments)
+    gutters = _find_gutters(segments) or _find_prose(segments)
     if not gutters:
         return _side_frames(segments)
     frames: list[tuple[Frame, list[Segment]]] = []
@@ -265,6 +268,29 @@ def _find_gutters(segments: Sequence[Segment]) -> list[tuple[float, float]]:
         if all(right - left > 4 for left, right in gutters) and min(widths) > 0.8 * max(widths):
             return gutters
     return []
+
+
+def _find_prose(segments: Sequence[Segment]) -> list[tuple[float, float]]:
+    """Find the spaces between columns of prose, however wide: two pages may be on one sheet."""
+    prose = [segment for segment in segments if len(segment.words) >= _FEWEST_WORDS]
+    lefts = np.array([segment.left for segment in prose])
+    rights = np.array([segment.right for segment in prose])
+    shared = Counter(np.round(lefts / 2).tolist())
+    columns: list[tuple[float, float, int]] = []  # left, right and number of lines
+    for left in sorted(2 * edge for edge, count in shared.items() if count >= _FEWEST_LINES):
+        if columns and left < columns[-1][1] + _NEAR:
+            continue
+        mine = rights[(lefts > left - _NEAR) & (lefts < left + _INDENT)]
+        columns.append((left, float(np.percentile(mine, 75)), len(mine)))
+    widths = [right - left for left, right, _ in columns]
+    if len(columns) < 2 or min(widths) < 0.6 * max(widths):
+        return []
+    if sum(count for _, _, count in columns) < 0.7 * len(prose):
+        return []
+    return [
+        (max(float(rights[rights < other].max()), right), other)
+        for (_, right, _), (other, _, _) in pairwise(columns)
+    ]
 
 
 def _outer(edges: NDArray[np.float64], side: int) -> float:

@@ -7,6 +7,7 @@ _BASE = re.compile(  # nothing, a symbol, a unit or a number that is not a year
     rf"(?!(?:is|it|of|to|on|as|at|by|an|or|if|we|he|us|be|so|no|do)$)(?:.*[/·⋅×*^(+=−-])?{_LETTER}{{1,2}}"
     rf"|(?!(?:1[5-9]|20)\d\d$)\d+(?:[.,]\d+)*|\(?[\w+−-]{{1,5}}[)\]}}|]|sin|cos|tan|log|exp|mol|rad|min|bar|"
 )
+_WORD = re.compile(r"[^\W\d_]{3}|[.,;:!?”’»\"']|[\u3040-\u9fff]|\d{4}")  # its last characters
 _NOTE = r"(?:\d{1,3}|[*∗†‡§¶#]{1,3}|[a-z])"
 _NOTES = re.compile(rf"\[?{_NOTE}(?:[,;–-]\s?{_NOTE})*\]?,?")
 _EXPONENT = re.compile(r"[+±−–-]?(?:\d+(?:[.,/]\d+)?|[a-zT])|\d*[+−–-]")
@@ -23,6 +24,12 @@ def has_exponents(word: str) -> bool:
 def is_note(mark: str) -> bool:
     """Return whether a raised mark may be that of a footnote or a reference."""
     return _NOTES.fullmatch(mark) is not None
+
+
+def has_notes(word: str) -> bool:
+    """Return whether a mark raised behind a word is that of a note, and not an exponent."""
+    ends = any(_WORD.fullmatch(word[-length:]) for length in (1, 3, 4))
+    return ends and not has_exponents(word)
 
 
 def write_mark(base: str, mark: str, is_raised: bool, is_small: bool) -> str:
