@@ -125,7 +125,7 @@ def read_lines(page: Page, words: Words) -> list[Line]:
     return [
         line
         for frame, members in find_frames(
-            segments, mirror(page.rules, page.width) if words.is_mirrored else page.rules
+            segments, words, mirror(page.rules, page.width) if words.is_mirrored else page.rules
         )
         for line in make_lines(page.number, words, members, frame)
     ]

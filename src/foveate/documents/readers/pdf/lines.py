@@ -158,7 +158,7 @@ def _segment(words: Words, indices: list[int]) -> Segment:
 
 
 def find_frames(
-    segments: Sequence[Segment], rules: NDArray[np.float32]
+    segments: Sequence[Segment], words: Words, rules: NDArray[np.float32]
 ) -> list[tuple[Frame, list[Segment]]]:
     """Divide a page into frames, in reading order.
 
@@ -167,6 +167,7 @@ def find_frames(
 
     Args:
         segments: Those of the page.
+        words: The words of the page.
         rules: `(rules, 4)` boxes of horizontal lines.
 
     Returns:
@@ -174,7 +175,7 @@ def find_frames(
     """
     if not segments:
         return []
-    gutters = _find_gutters(segments) or _find_prose(segments)
+    gutters = _find_gutters(segments) or _find_prose(segments, words)
     if not gutters:
         return _side_frames(segments)
     frames: list[tuple[Frame, list[Segment]]] = []
@@ -270,9 +271,12 @@ def _find_gutters(segments: Sequence[Segment]) -> list[tuple[float, float]]:
     return []
 
 
-def _find_prose(segments: Sequence[Segment]) -> list[tuple[float, float]]:
+def _find_prose(segments: Sequence[Segment], words: Words) -> list[tuple[float, float]]:
     """Find the spaces between columns of prose, however wide: two pages may be on one sheet."""
     prose = [segment for segment in segments if len(segment.words) >= _FEWEST_WORDS]
+    begun = sum(words.texts[segment.words[0]][:1].isupper() for segment in prose)
+    if begun > 0.75 * len(prose):  # rows of a table
+        return []
     lefts = np.array([segment.left for segment in prose])
     rights = np.array([segment.right for segment in prose])
     shared = Counter(np.round(lefts / 2).tolist())
