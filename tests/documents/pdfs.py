@@ -60,7 +60,7 @@ class Writer:
 
 
 def handmade(content, page="", catalog="", **objects):
-    """A page of 400 by 300 points with that content, in Helvetica as F1; objects by their numbers."""
+    """A page of 400 by 300 points with that content, in Helvetica as F1; objects by number."""
     parts = {
         1: f"<</Type/Catalog/Pages 2 0 R {catalog}>>",
         2: "<</Type/Pages/Kids[3 0 R]/Count 1/MediaBox[0 0 400 300]>>",

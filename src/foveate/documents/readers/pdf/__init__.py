@@ -178,7 +178,7 @@ def _compose(
     blocks = part_run_ins(blocks, outline)
     if title:
         blocks = gather_front_matter(blocks, typography)
-    mark_headings(blocks, outline, typography, authors)
+    mark_headings(blocks, outline, typography, authors, bool(title))
     front = front_matter(blocks, typography) if title else 0
     blocks = divide_columns(blocks[:front]) + blocks[front:]
     blocks = join_flow(mark_references(tidy_headings(blocks)))

@@ -34,6 +34,8 @@ _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
 _BOLD = re.compile(
     r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
 )
+# Fonts whose name would say that they are bold: the weight may be that of a substitute.
+_NAMED_WEIGHT = re.compile(r"^(times|helvetica|courier|arial)|regu|roman|book|light|normal", re.I)
 _ITALIC_NAME = re.compile(r"ital|obli|slant|cmti|cmsl|ecti|sfti|ecsl", re.I)
 _MONO = re.compile(
     r"mono|courier|typewriter|cmtt|ectt|sftt|cmsltt|cmitt|consol|menlo|txtt|nimbusmon|lmtt|"
@@ -359,7 +361,8 @@ class _PageReader:
             )
             self._font_list.append(
                 Font(
-                    weight >= _BOLD_WEIGHT or bool(_BOLD.search(plain)),
+                    bool(_BOLD.search(plain))
+                    or (weight >= _BOLD_WEIGHT and not _NAMED_WEIGHT.search(plain)),
                     bool(flags.value & _ITALIC) or bool(_ITALIC_NAME.search(plain)),
                     is_mono,
                     bool(_MATH.search(plain)) and not is_mono,
