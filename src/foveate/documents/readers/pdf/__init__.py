@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from foveate.documents.blocks import ParsedText
 from foveate.documents.language import detect_language_of
 from foveate.documents.numbering import find_numbered
@@ -42,7 +44,7 @@ from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
 from foveate.documents.readers.pdf.words import Words, mirror, read_words
-from foveate.documents.structure import DocumentError
+from foveate.documents.structure import DocumentError, Landmark
 from foveate.progress import progress
 
 Engine = Literal["pdfium", "docling"]
@@ -79,6 +81,7 @@ def read(
         count = len(document)
         outline, title = read_outline(document), read_title(document)
         authors, date = read_metadata(document, data)
+        labels = [document.get_page_label(index) for index in range(count)]
     pages, sheets, pictures = _read_pages(data, count)
     if ocr and pictures:
         _read_pictures(data, pictures, pages, ocr_language)
@@ -92,7 +95,22 @@ def read(
             stacklevel=2,
         )
     authors = _attested(authors, pages)
-    return replace(_compose(pages, sheets, outline, title, authors), authors=authors, date=date)
+    parsed = _compose(pages, sheets, outline, title, authors)
+    return replace(parsed, authors=authors, date=date, landmarks=_name_pages(parsed, labels))
+
+
+def _name_pages(parsed: ParsedText, labels: Sequence[str]) -> tuple[Landmark, ...]:
+    """Return where pages begin, by the numbers printed on them, if those are not just counted."""
+    layout = parsed.layout
+    if layout is None or all(label in ("", str(n)) for n, label in enumerate(labels, 1)):
+        return ()
+    begins = np.flatnonzero(np.diff(layout.pages, prepend=0))
+    return tuple(
+        Landmark(start, f"page {labels[page - 1] or page}")
+        for start, page in zip(
+            layout.starts[begins].tolist(), layout.pages[begins].tolist(), strict=True
+        )
+    )
 
 
 def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet], list[int]]:
