@@ -3,12 +3,12 @@
 import ctypes
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pypdfium2 as pdfium
@@ -222,7 +222,9 @@ _get_unicode = prototype(raw.FPDFText_GetUnicode, UINT, POINTER, INT)
 _is_generated = prototype(raw.FPDFText_IsGenerated, INT, POINTER, INT)
 _get_box = prototype(raw.FPDFText_GetLooseCharBox, INT, POINTER, INT, POINTER)
 _get_origin = prototype(raw.FPDFText_GetCharOrigin, INT, POINTER, INT, POINTER, POINTER)
-_get_object = prototype(raw.FPDFText_GetTextObject, POINTER, POINTER, INT)
+_get_text = prototype(raw.FPDFText_GetText, INT, POINTER, INT, INT, POINTER)
+_get_object = prototype(raw.FPDFText_GetTextObject, ctypes.c_size_t, POINTER, INT)
+_get_font = prototype(raw.FPDFTextObj_GetFont, ctypes.c_size_t, POINTER)
 _get_bounds = prototype(raw.FPDFPageObj_GetBounds, INT, *[POINTER] * 5)
 
 
@@ -250,22 +252,19 @@ class _PageReader:
     def _read_characters(self, own_objects: set[int]) -> Characters:
         handle = self._handle
         count = max(self._text.count_chars(), 0)
-        indices = range(count)
-        codes = np.fromiter(map(_get_unicode, repeat(handle), indices), np.uint32, count)
-        codes, second_halves = _join_surrogates(codes)
+        codes, second_halves = _join_surrogates(self._read_codes(count))
         boxes = np.zeros((count, 4), np.float32)
-        origins = np.zeros((count, 2), np.float64)
-        self._fill(_get_box, boxes, 1)
-        self._fill(_get_origin, origins, 2)
-        owners = np.fromiter(
-            (owner or 0 for owner in map(_get_object, repeat(handle), indices)), np.uint64, count
-        )
+        first, step = boxes.ctypes.data, 4 * boxes.itemsize
+        rows = range(first, first + step * count, step)
+        deque(map(_get_box, repeat(handle), range(count), rows), maxlen=0)
+        owners = np.fromiter(map(_get_object, repeat(handle), range(count)), np.uint64, count)
         white = np.isin(codes, _WHITE)
         for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
             white[index] = _is_generated(handle, index)
         white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
         inside = np.bincount(np.cumsum(white), ~white & self._is_inside(boxes)) > 0  # by word
         visible = np.flatnonzero(~(white | second_halves) & inside[np.cumsum(white)])
+        origins = self._read_origins(visible, boxes, owners)
         for index in _suspicious_spaces(white, boxes, origins):
             white[index] = not _is_generated(handle, index)
         spaced = np.zeros(count, np.bool_)
@@ -292,17 +291,39 @@ class _PageReader:
         inside: NDArray[np.bool_] = (left <= x) & (x <= right) & (bottom <= y) & (y <= top)
         return inside
 
-    def _fill(self, function: Callable[..., Any], table: NDArray[Any], pointers: int) -> None:
-        """Call a function for each character, which writes to a row of the table."""
-        count, columns = table.shape
-        step = columns * table.itemsize
-        first = table.ctypes.data
-        part = step // pointers
-        rows = [
-            range(first + shift * part, first + shift * part + step * count, step)
-            for shift in range(pointers)
-        ]
-        deque(map(function, repeat(self._handle), range(count), *rows), maxlen=0)
+    def _read_codes(self, count: int) -> NDArray[np.uint32]:
+        """Return the code points of the characters."""
+        buffer = np.zeros(count + 1, np.uint16)
+        if _get_text(self._handle, 0, count, buffer.ctypes.data) == count + 1:
+            return buffer[:count].astype(np.uint32)
+        return np.fromiter(map(_get_unicode, repeat(self._handle), range(count)), np.uint32, count)
+
+    def _read_origins(
+        self, visible: NDArray[np.intp], boxes: NDArray[np.float32], owners: NDArray[np.uint64]
+    ) -> NDArray[np.float64]:
+        """Return where the baselines of the visible characters begin.
+
+        The characters of a text object share their baseline if their boxes are in one line.
+        """
+        origins = np.zeros((len(boxes), 2))
+        if not len(visible):
+            return origins
+        heights, objects = boxes[visible][:, [1, 3]], owners[visible]
+        starts = np.flatnonzero(np.diff(objects.astype(np.int64), prepend=-1))
+        spread = np.maximum.reduceat(heights, starts) - np.minimum.reduceat(heights, starts)
+        is_even = (spread.max(axis=1) == 0) & (objects[starts] != 0)
+        run = np.cumsum(np.isin(np.arange(len(visible)), starts)) - 1
+        asked = ~is_even[run]
+        asked[starts] = True
+        place = np.zeros(2)
+        across, down = place.ctypes.data, place.ctypes.data + place.itemsize
+        for index in visible[asked].tolist():
+            _get_origin(self._handle, index, across, down)
+            origins[index] = place
+        shared = origins[visible[starts][run], 1]
+        origins[visible, 1] = np.where(asked, origins[visible, 1], shared)
+        origins[visible, 0] = np.where(asked, origins[visible, 0], boxes[visible, 0])
+        return origins
 
     def _read_objects_of(
         self, owners: NDArray[np.uint64], indices: NDArray[np.intp], own_objects: set[int]
@@ -315,12 +336,17 @@ class _PageReader:
         fonts = np.zeros(count, np.int16)
         starts = np.flatnonzero(np.diff(owners.astype(np.int64), prepend=-1)).tolist()
         known: dict[int, tuple[bool, float, float, float, int]] = {}
+        known_fonts: dict[int, int] = {}
         for start, end in pairwise([*starts, count]):
             owner = int(owners[start])
             if owner not in known or not owner:
+                index, handle = int(indices[start]), _get_font(owner) if owner else 0
+                if not handle or handle not in known_fonts:
+                    known_fonts[handle] = self._font_of(index)
                 known[owner] = (
                     bool(own_objects) and owner not in own_objects,
-                    *self._read_style(int(indices[start])),
+                    *self._read_style(index),
+                    known_fonts[handle],
                 )
             is_drawn, size, across, down, font = known[owner]
             drawn[start:end] = is_drawn
@@ -329,8 +355,8 @@ class _PageReader:
             fonts[start:end] = font
         return drawn, sizes, directions, fonts
 
-    def _read_style(self, index: int) -> tuple[float, float, float, int]:
-        """Return the size, the direction and the font of a character."""
+    def _read_style(self, index: int) -> tuple[float, float, float]:
+        """Return the size and the direction of a character."""
         matrix = raw.FS_MATRIX()
         size = raw.FPDFText_GetFontSize(self._text, index)
         across, down = 1.0, 0.0
@@ -344,7 +370,7 @@ class _PageReader:
                     first, second = second, first
                 signs = directions[self._rotation]
                 across, down = first * signs[0], second * signs[1]
-        return size, across, down, self._font_of(index)
+        return size, across, down
 
     def _font_of(self, index: int) -> int:
         flags = INT()
