@@ -168,6 +168,10 @@ class Composer:
 
     def _without_marks(self, line: Line, first: int) -> list[int]:
         """Return the indices of the words of a line, from `first`, that are not footnote marks."""
+        rises = line.baseline - line.baselines
+        raised = rises > np.where(line.sizes < SMALL * line.size, 0.15, 0.25) * line.size
+        if not raised.any():
+            return [index for index in range(first, len(line.words)) if line.words[index]]
         chosen: list[int] = []
         # A note may be on the previous page, if another mark refers to it again.
         marks = {*self._marks.get(line.page, ()), *self._marks.get(line.page - 1, ())}
@@ -175,7 +179,7 @@ class Composer:
         for index in range(first, len(line.words)):
             word = line.words[index]
             mark = word.removeprefix("^")
-            if _is_raised(line, index) and (
+            if raised[index] and (
                 (mark in marks and not _SHORT.match(before))
                 or (line.glued[index] and is_note(mark) and has_notes(before))
             ):
@@ -194,7 +198,8 @@ class Composer:
 
     def _note(self, line: Line, chosen: Sequence[int]) -> None:
         """Record the places of words of a line."""
-        self._boxes.frombytes(line.boxes[list(chosen)].tobytes())
+        boxes = line.boxes if len(chosen) == len(line.words) else line.boxes[list(chosen)]
+        self._boxes.frombytes(boxes.tobytes())
         self._line_numbers.extend([self._num_lines] * len(chosen))
         self._pages.extend([line.page] * len(chosen))
         self._num_lines += 1
@@ -315,14 +320,6 @@ def _word_starts(line: Line, offset: int) -> Iterator[int]:
 
 def _cell_text(cell: Sequence[tuple[Line, CellBounds]]) -> str:
     return " ".join(word for line, (first, last) in cell for word in line.words[first:last])
-
-
-def _is_raised(line: Line, index: int) -> bool:
-    """Return whether a word is raised above the baseline of its line."""
-    return bool(
-        line.baselines[index]
-        < line.baseline - (0.15 if line.sizes[index] < SMALL * line.size else 0.25) * line.size
-    )
 
 
 def _continues_address(end: str, word: str) -> bool:

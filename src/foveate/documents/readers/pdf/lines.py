@@ -143,18 +143,24 @@ def find_segments(words: Words) -> list[Segment]:
     mark[1:] |= returns
     mark[:-1] |= returns
     same |= mark
-    bounds = [0, *(np.flatnonzero(~same) + 1).tolist(), len(sizes)]
-    return [_segment(words, list(range(first, last))) for first, last in pairwise(bounds)]
-
-
-def _segment(words: Words, indices: list[int]) -> Segment:
-    main = max(indices, key=lambda index: len(words.texts[index]) * words.sizes[index])
-    return Segment(
-        indices,
-        *_corners(words.boxes[indices]),
-        float(words.baselines[main]),
-        float(words.sizes[main]),
-    )
+    starts = np.concatenate([[0], np.flatnonzero(~same) + 1])
+    ends = [*starts[1:].tolist(), len(sizes)]
+    # The baseline and the size are those of the word that takes most room.
+    room = words.lengths * sizes
+    largest = np.repeat(np.maximum.reduceat(room, starts), np.diff([*starts, len(sizes)]))
+    mains = np.flatnonzero(room == largest)
+    mains = mains[np.searchsorted(mains, starts)]
+    return [
+        Segment(list(range(first, last)), *corners, baseline, size)
+        for first, last, corners, baseline, size in zip(
+            starts.tolist(),
+            ends,
+            _corners(boxes, starts).tolist(),
+            baselines[mains].tolist(),
+            sizes[mains].tolist(),
+            strict=True,
+        )
+    ]
 
 
 def find_frames(
@@ -348,7 +354,48 @@ def group_rows(segments: Iterable[Segment]) -> list[list[Segment]]:
 def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Frame) -> list[Line]:
     """Make the lines of a frame, from top to bottom."""
     rows = _attach_scripts(group_rows(segments), words)
-    return [_make_line(page, words, row, frame) for row in rows]
+    glued = words.glued.tolist()
+    ordered = [_order_words(row, words, glued) for row in rows]
+    index = np.concatenate([indices for indices, _, _ in ordered])
+    lengths, styles = words.lengths[index], words.styles[index]
+    places = np.column_stack([words.boxes[index], words.baselines[index], words.sizes[index]])
+    starts = np.cumsum([0, *(len(indices) for indices, _, _ in ordered[:-1])])
+    totals = np.maximum(np.add.reduceat(lengths, starts), 1.0)[:, None]
+    shares = np.add.reduceat(lengths[:, None] * styles, starts) / totals
+    sizes = np.round(places[:, 5], 1)
+    largest, smallest = np.maximum.reduceat(sizes, starts), np.minimum.reduceat(sizes, starts)
+    lines: list[Line] = []
+    for row, (indices, row_glued, cells), first, corners, share, size, is_even in zip(
+        rows,
+        ordered,
+        starts.tolist(),
+        _corners(places, starts).tolist(),
+        shares.tolist(),
+        largest.tolist(),
+        (largest == smallest).tolist(),
+        strict=True,
+    ):
+        last = first + len(indices)
+        own = places[first:last]
+        texts = tuple([words.texts[n] for n in indices])
+        if words.has_right_to_left:
+            texts = pair_brackets(texts)
+        if not is_even:
+            by_size: Counter[float] = Counter()
+            for text, one in zip(texts, sizes[first:last].tolist(), strict=True):
+                by_size[one] += len(text)
+            size = by_size.most_common(1)[0][0]
+        baseline = max(row, key=lambda segment: segment.width).baseline
+        if len(row_glued) > 1 and own[0, 5] < SMALL * own[1, 5] and is_note(texts[0]):
+            row_glued[1] = False
+        texts = _write_marks(texts, row_glued, own, baseline, size)
+        cells = [] if _is_stretched(own, cells, frame) else cells
+        lead = _lead(styles[first:last])
+        lines.append(
+            Line(page, texts, tuple(row_glued), own, tuple(cells), *corners, baseline, size,
+                 *share, lead, frame)
+        )  # fmt: skip
+    return lines
 
 
 def _attach_scripts(rows: list[list[Segment]], words: Words) -> list[list[Segment]]:
@@ -375,7 +422,10 @@ def _belongs(script: Segment, base: Segment, words: Words) -> bool:
     return bool(((gaps > -1) & (gaps < 0.4 * base.size)).any())
 
 
-def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) -> Line:
+def _order_words(
+    row: Sequence[Segment], words: Words, all_glued: Sequence[bool]
+) -> tuple[list[int], list[bool], list[int]]:
+    """Return the indices of the words of a row, which of them are glued, and where cells begin."""
     indices: list[int] = []
     cells: list[int] = []
     end = 0.0
@@ -386,7 +436,7 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
             cells.append(len(indices))
         glued += [
             bool(indices) and segment.left - end < 0.12 * segment.size,
-            *words.glued[segment.words[1:]].tolist(),
+            *[all_glued[index] for index in segment.words[1:]],
         ]
         indices += segment.words
         is_within = is_within or segment.left < end - 1
@@ -395,8 +445,8 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
         indices.sort(key=lambda index: float(words.boxes[index, 0]))
         gaps = words.boxes[indices[1:], 0] - words.boxes[indices[:-1], 2]
         glued = [False, *(gaps < 0.12 * words.sizes[indices[1:]]).tolist()]
-    texts = tuple(words.texts[index] for index in indices)
     if words.has_right_to_left:
+        texts = [words.texts[index] for index in indices]
         order = [
             first + n
             for first, last in pairwise([0, *cells, len(texts)])
@@ -407,39 +457,19 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
             for n in range(len(order))
         ]
         indices = [indices[n] for n in order]
-        texts = pair_brackets([texts[n] for n in order])
-    boxes, sizes, styles = words.boxes[indices], words.sizes[indices], words.styles[indices]
-    if _is_stretched(boxes, cells, frame):
-        cells = []
-    lengths = np.array([len(text) for text in texts], np.float32)
-    bold, italic, mono, math = (lengths @ styles / max(float(lengths.sum()), 1.0)).tolist()
-    by_size: Counter[float] = Counter()
-    for text, size in zip(texts, np.round(sizes, 1).tolist(), strict=True):
-        by_size[size] += len(text)
-    main = max(row, key=lambda segment: segment.width)
-    size = by_size.most_common(1)[0][0]
-    if len(glued) > 1 and sizes[0] < SMALL * sizes[1] and is_note(texts[0]):
-        glued[1] = False
-    texts = _write_marks(texts, glued, words.baselines[indices], sizes, main.baseline, size)
-    return Line(
-        page, texts, tuple(glued),
-        np.column_stack([boxes, words.baselines[indices], sizes]), tuple(cells),
-        *_corners(boxes), main.baseline, size,
-        bold, italic, mono, math, _lead(styles), frame,
-    )  # fmt: skip
+    return indices, glued, cells
 
 
 def _write_marks(
     texts: tuple[str, ...],
     glued: Sequence[bool],
-    baselines: NDArray[np.float32],
-    sizes: NDArray[np.float32],
+    places: NDArray[np.float32],
     baseline: float,
     size: float,
 ) -> tuple[str, ...]:
     """Write the raised and lowered words of a line, of that baseline and size, as such."""
-    rises = (baseline - baselines) / size
-    small = sizes < SMALL * size
+    rises = (baseline - places[:, 4]) / size
+    small = places[:, 5] < SMALL * size
     is_mark = np.abs(rises) > np.where(small, 0.1, 0.25)
     if not is_mark.any():
         return texts
@@ -457,11 +487,10 @@ def _write_marks(
     return tuple(marked)
 
 
-def _corners(boxes: NDArray[np.float32]) -> tuple[float, float, float, float]:
-    """Return the left, top, right and bottom edges of what the boxes cover."""
-    left, top = boxes[:, :2].min(axis=0).tolist()
-    right, bottom = boxes[:, 2:4].max(axis=0).tolist()
-    return left, top, right, bottom
+def _corners(boxes: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Return the left, top, right and bottom edges of what groups of boxes cover."""
+    first = np.minimum.reduceat(boxes[:, :2], starts)
+    return np.concatenate([first, np.maximum.reduceat(boxes[:, 2:4], starts)], axis=1)
 
 
 def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame) -> bool:
@@ -477,6 +506,8 @@ def _lead(styles: NDArray[np.float32]) -> int:
 
     Typewriter type among bold or italic words counts as bold or italic, too.
     """
+    if styles[0, :2].max() <= 0.2:
+        return 0
     emphasis = styles[:, :2].max(axis=1)
     ordinary = emphasis + styles[:, 2] < 0.5
     first = int(ordinary.argmax()) if ordinary.any() else len(styles)
@@ -489,7 +520,7 @@ def part_of(line: Line, first: int, last: int) -> Line:
     places = line.places[first:last]
     return Line(
         line.page, line.words[first:last], line.glued[first:last], places, (),
-        *_corners(places), line.baseline, line.size,
+        *_corners(places, np.zeros(1, np.intp))[0].tolist(), line.baseline, line.size,
         line.bold, line.italic, line.mono, line.math,
         min(max(line.lead - first, 0), last - first), line.frame,
     )  # fmt: skip

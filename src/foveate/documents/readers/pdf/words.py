@@ -51,6 +51,7 @@ class Words:
 
     Attributes:
         texts: The words.
+        lengths: `(words,)` float32, their numbers of characters.
         boxes: `(words, 4)` float32, left, top, right and bottom.
         baselines: `(words,)` float32.
         sizes: `(words,)` float32, font sizes in points.
@@ -67,6 +68,7 @@ class Words:
     """
 
     texts: list[str]
+    lengths: NDArray[np.float32]
     boxes: NDArray[np.float32]
     baselines: NDArray[np.float32]
     sizes: NDArray[np.float32]
@@ -106,7 +108,7 @@ def read_words(page: Page) -> Words:
             spaced, fonts = spaced[left], fonts[left]
     if not len(codes):
         empty = np.zeros(0, np.float32)
-        return Words([], np.zeros((0, 4), np.float32), empty, empty, np.zeros(0, np.bool_),
+        return Words([], empty, np.zeros((0, 4), np.float32), empty, empty, np.zeros(0, np.bool_),
                      np.zeros((0, 4), np.float32), width, height, turns, False, False)  # fmt: skip
     right = is_right_to_left(codes)
     is_mirrored = bool(right.sum() > 0.5 * len(codes))
@@ -123,6 +125,7 @@ def read_words(page: Page) -> Words:
         texts = [read_word(text, is_mirrored) for text in texts]
     return Words(
         texts,
+        np.array(list(map(len, texts)), np.float32),
         np.concatenate(
             [
                 np.minimum.reduceat(boxes[:, :2], starts, axis=0),
