@@ -59,6 +59,31 @@ class Writer:
         return self.file.getvalue()
 
 
+def handmade(content, page="", catalog="", **objects):
+    """A page of 400 by 300 points with that content, in Helvetica as F1; objects by number."""
+    parts = {
+        1: f"<</Type/Catalog/Pages 2 0 R {catalog}>>",
+        2: "<</Type/Pages/Kids[3 0 R]/Count 1/MediaBox[0 0 400 300]>>",
+        3: f"<</Type/Page/Parent 2 0 R/Contents 4 0 R {page} /Resources"
+        "<</Font<</F1 5 0 R>>/Properties<</L1 6 0 R/L2 7 0 R>>/XObject<</X1 8 0 R>>>>>>",
+        4: stream(content),
+        5: "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+        **{int(name.strip("_")): part for name, part in objects.items()},
+    }
+    body = "".join(f"{number} 0 obj {part} endobj\n" for number, part in parts.items())
+    return f"%PDF-1.7\n{body}trailer <</Root 1 0 R>>\n%%EOF".encode("latin-1")
+
+
+def stream(content, entries=""):
+    """A stream, such as the appearance of an annotation."""
+    return f"<</Length {len(content)} {entries}>> stream\n{content}\nendstream"
+
+
+def shown(y, words, x=20):
+    """The operators that show words."""
+    return f"BT /F1 10 Tf {x} {y} Td ({words}) Tj ET\n"
+
+
 def letter(*lines):
     """A page with these lines."""
     writer = Writer()

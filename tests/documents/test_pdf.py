@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from foveate.documents import DocumentError
 from foveate.documents.readers.pdf import read
-from tests.documents.pdfs import HEIGHT, Writer, check_places, document_of, letter, paper
+from tests.documents.pdfs import (
+    HEIGHT,
+    Writer,
+    check_places,
+    document_of,
+    handmade,
+    letter,
+    paper,
+    shown,
+    stream,
+)
 
 
 class TestFailures:
@@ -84,3 +94,20 @@ def test_any_page_has_its_places(lines):
     except DocumentError:
         return
     check_places(document)
+
+
+def test_pages_have_the_numbers_that_are_printed_on_them():
+    labels = "/PageLabels<</Nums[0<</S/r/St 12>>1<</S/D/P(A-)>>]>>"
+    pages = {
+        "_2": "<</Type/Pages/Kids[3 0 R 6 0 R]/Count 2/MediaBox[0 0 400 300]>>",
+        "_6": "<</Type/Page/Parent 2 0 R/Contents 7 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        "_7": stream(shown(200, "The oven needs four hours.")),
+    }
+    first = shown(200, "The mill stands by the river.")
+    document = document_of(handmade(first, catalog=labels, **pages))
+    assert [(span.page, span.place) for span in document.spans()] == [
+        (1, "page xii"),
+        (2, "page A-1"),
+    ]
+    plain = document_of(handmade(first, **pages))
+    assert [span.place for span in plain.spans()] == ["page 1", "page 2"]

@@ -185,3 +185,53 @@ def test_headings_as_wide_as_their_column():
     writer.column(318, 60, 240, LOREM * 4)
     writer.page()
     assert [section.title for section in document_of(writer.bytes()).sections] == ["", title]
+
+
+def test_headings_of_manual_pages():
+    """They stand out to the left, and terms stand out from what explains them."""
+    writer = Writer()
+    y = 80
+    for head, text in (("NAME", "mill - grinds grain into flour"), ("OPTIONS", LOREM)):
+        writer.text(54, y, head, "Times-Bold", 11)
+        y = writer.column(90, y + PITCH, 440, text) + 12
+    for term in ("MILL_HOME", "STONES"):
+        writer.text(90, y, term, "Times-Bold", 9)
+        y = writer.column(126, y + PITCH, 404, LOREM * 2) + 12
+    writer.text(69, y, "Wheels and Stones", "Times-Bold", 10)
+    y = writer.column(90, y + PITCH, 440, LOREM)
+    writer.page()
+    document = document_of(writer.bytes())
+    titles = [(len(path), section.title) for path, section in document.walk()]
+    depth = titles[0][0]
+    assert titles == [(depth, "NAME"), (depth, "OPTIONS"), (depth + 1, "Wheels and Stones")]
+
+
+def test_clauses_in_ordinary_type():
+    writer = Writer()
+    writer.text(72, 80, "TERMS AND CONDITIONS", "Times-Bold", 14)
+    y = 110
+    names = ("Definitions", "Water Rights", "Grinding of Grain", "Duties of the Miller")
+    names = [f"{n}. {name}." for n, name in enumerate((*names, "Patents", "Notices"))]
+    for name in names:
+        writer.text(78, y, name)
+        y = writer.column(90, y + 18, 420, "A miller grinds. " + LOREM) + 12
+    writer.page()
+    document = document_of(writer.bytes())
+    assert document.title == "TERMS AND CONDITIONS"
+    assert [section.title for section in document.sections] == names
+
+
+def test_roman_numbers_letters_and_numbers_nest():
+    writer = Writer()
+    y = 80
+    heads = ("I. MILLS", "A. Wheels", "1. Oak", "2. Iron", "B. Stones", "II. OVENS", "A. Bread")
+    for head in heads:
+        writer.center(y, head, size=10)
+        y = writer.column(72, y + 18, 440, LOREM) + 15
+    writer.page()
+    document = document_of(writer.bytes())
+    levels = [(len(path), section.title) for path, section in document.walk() if section.title]
+    first = min(level for level, _ in levels)
+    assert [(level - first + 1, title) for level, title in levels] == list(
+        zip((1, 2, 3, 3, 2, 1, 2), heads, strict=True)
+    )

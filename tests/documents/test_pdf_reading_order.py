@@ -1,5 +1,7 @@
 """The order in which the columns and pages of PDFs are read."""
 
+import pytest
+
 from tests.documents.pdfs import (
     LOREM,
     PITCH,
@@ -7,6 +9,7 @@ from tests.documents.pdfs import (
     Writer,
     check_places,
     document_of,
+    kinds,
     paper,
     two_columns,
 )
@@ -41,6 +44,34 @@ def test_three_columns():
     shown = document_of(writer.bytes()).text
     assert shown.index("First") < shown.index("Second") < shown.index("Third")
     assert "ice reached the outer piers" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize("gutter", [40, 64, 90, 130])
+@pytest.mark.parametrize("shift", [0, 4, 18, 60])
+def test_columns_with_wide_gutters(columns, gutter, shift):
+    """Two pages on one sheet look like this, too."""
+    writer = Writer()
+    width = (540 - gutter * (columns - 1)) / columns
+    texts = [f"{word} column. " + LOREM for word in ("First", "Second", "Third")[:columns]]
+    for number, text in enumerate(texts):
+        y = 100 + (shift if number == 1 else 0)
+        writer.column(36 + number * (width + gutter), y, width, text)
+    writer.page()
+    read = kinds(document_of(writer.bytes()))
+    assert [kind for kind, _ in read] == ["prose"] * columns
+    assert [" ".join(sentences) for _, sentences in read] == [text.strip() for text in texts]
+
+
+def test_phrases_side_by_side_are_a_table():
+    writer = Writer()
+    for number in range(8):
+        writer.text(54, 100 + number * PITCH, f"Pump number {number} of the mill")
+        writer.text(318, 100 + number * PITCH, f"Stone number {number} of the wheel")
+    writer.page()
+    (table,) = kinds(document_of(writer.bytes()))
+    assert table[0] == "table"
+    assert table[1][0] == "Pump number 0 of the mill; Stone number 0 of the wheel"
 
 
 def test_turned_pages_and_watermarks():

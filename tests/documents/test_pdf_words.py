@@ -5,7 +5,7 @@ import pytest
 
 from foveate.documents.readers.pdf.extraction import Characters, Font, Page
 from foveate.documents.readers.pdf.words import read_words
-from tests.documents.pdfs import Writer, document_of, letter, paper
+from tests.documents.pdfs import HEIGHT, LOREM, Writer, document_of, letter, paper
 
 
 def test_quotes_and_dashes():
@@ -101,3 +101,26 @@ def test_words_torn_by_columns_are_joined():
     assert "The measured depth of the channel is small." in [
         sentence.text for sentence in document.sentences()
     ]
+
+
+@pytest.mark.parametrize("spaces", [" ", ""])
+def test_letters_with_wide_spaces_are_words(spaces):
+    writer = Writer()
+    for y, words in ((100, "RESULTS OF THE TEST"), (300, "DISCUSSION")):
+        shown = words.replace(" ", "  " if spaces else " ")
+        shown = spaces.join(shown) if spaces else shown
+        writer.canvas.setFont("Times-Bold", 12)
+        writer.canvas.drawString(72, HEIGHT - y, shown, charSpace=0 if spaces else 5)
+        writer.column(72, y + 20, 440, LOREM)
+    writer.page()
+    document = document_of(writer.bytes())
+    assert document.title == "RESULTS OF THE TEST"
+    assert [section.title for section in document.sections] == ["", "DISCUSSION"]
+
+
+def test_single_letters_of_a_sentence_are_no_word():
+    document = document_of(
+        letter("The keys A B C D E are worn, and so are x y z w too.", "So it is.")
+    )
+    assert "A B C D E" in document.text
+    assert "x y z w" in document.text

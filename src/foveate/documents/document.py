@@ -431,7 +431,7 @@ text='They eat herring.', speaker=None, place='line 3', boxes=())
                 end=end,
                 text=text,
                 speaker=speaker,
-                place=f"page {lines[0].page}" if lines else place,
+                place=f"page {lines[0].page}" if lines and not place.startswith("page ") else place,
                 boxes=lines,
             )
             for (path, speaker, start, end, text), lines, place in zip(

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from foveate.documents.blocks import ParsedText
 from foveate.documents.language import detect_language_of
 from foveate.documents.numbering import find_numbered
@@ -41,8 +43,8 @@ from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
-from foveate.documents.readers.pdf.words import Words, read_words
-from foveate.documents.structure import DocumentError
+from foveate.documents.readers.pdf.words import Words, mirror, read_words
+from foveate.documents.structure import DocumentError, Landmark
 from foveate.progress import progress
 
 Engine = Literal["pdfium", "docling"]
@@ -79,6 +81,7 @@ def read(
         count = len(document)
         outline, title = read_outline(document), read_title(document)
         authors, date = read_metadata(document, data)
+        labels = [document.get_page_label(index) for index in range(count)]
     pages, sheets, pictures = _read_pages(data, count)
     if ocr and pictures:
         _read_pictures(data, pictures, pages, ocr_language)
@@ -92,7 +95,22 @@ def read(
             stacklevel=2,
         )
     authors = _attested(authors, pages)
-    return replace(_compose(pages, sheets, outline, title, authors), authors=authors, date=date)
+    parsed = _compose(pages, sheets, outline, title, authors)
+    return replace(parsed, authors=authors, date=date, landmarks=_name_pages(parsed, labels))
+
+
+def _name_pages(parsed: ParsedText, labels: Sequence[str]) -> tuple[Landmark, ...]:
+    """Return where pages begin, by the numbers printed on them, if those are not just counted."""
+    layout = parsed.layout
+    if layout is None or all(label in ("", str(n)) for n, label in enumerate(labels, 1)):
+        return ()
+    begins = np.flatnonzero(np.diff(layout.pages, prepend=0))
+    return tuple(
+        Landmark(start, f"page {labels[page - 1] or page}")
+        for start, page in zip(
+            layout.starts[begins].tolist(), layout.pages[begins].tolist(), strict=True
+        )
+    )
 
 
 def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet], list[int]]:
@@ -110,7 +128,9 @@ def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet],
                     # A word that occurs on many pages is kept once.
                     words.texts = [known.setdefault(word, word) for word in words.texts]
                     pages.append(read_lines(page, words))
-                    sheets.append(Sheet(page.width, page.height, words.quarter_turns))
+                    sheets.append(
+                        Sheet(page.width, page.height, words.quarter_turns, words.is_mirrored)
+                    )
                     if page.has_picture and not pages[-1]:
                         pictures.append(index)
                     advance()
@@ -122,7 +142,9 @@ def read_lines(page: Page, words: Words) -> list[Line]:
     segments = drop_line_numbers(find_segments(words), words)
     return [
         line
-        for frame, members in find_frames(segments, page.rules)
+        for frame, members in find_frames(
+            segments, words, mirror(page.rules, page.width) if words.is_mirrored else page.rules
+        )
         for line in make_lines(page.number, words, members, frame)
     ]
 
@@ -174,7 +196,7 @@ def _compose(
     blocks = part_run_ins(blocks, outline)
     if title:
         blocks = gather_front_matter(blocks, typography)
-    mark_headings(blocks, outline, typography, authors)
+    mark_headings(blocks, outline, typography, authors, bool(title))
     front = front_matter(blocks, typography) if title else 0
     blocks = divide_columns(blocks[:front]) + blocks[front:]
     blocks = join_flow(mark_references(tidy_headings(blocks)))

@@ -21,16 +21,18 @@ from foveate.documents.blocks import (
 )
 from foveate.documents.layout import Layout
 from foveate.documents.readers.pdf.headings import split_run_in
-from foveate.documents.readers.pdf.lines import Line
+from foveate.documents.readers.pdf.lines import SMALL, Line
+from foveate.documents.readers.pdf.marks import has_notes, is_note
 from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import CellBounds, arrange, has_heads
-from foveate.documents.readers.pdf.words import turn_boxes
+from foveate.documents.readers.pdf.words import mirror, turn_boxes
 
 _CONJUNCTIONS = name_set("und oder bzw sowie and or to bis et ou y o e")
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _REST_OF_ADDRESS = re.compile(r"[\w%~-]*([/_=&?#]|[.-]\w|\d)")
 _CLOSING = frozenset(".,;:!?)]}”’»。，；：！？）」』")
-_SHORT = re.compile(r"^(\w{1,2})?$")  # what has exponents: symbols and units, or nothing
+
+_SHORT = re.compile(r"^([A-Za-zµ\d]{1,2})?$")  # what may have exponents: symbols, units, nothing
 
 _COMPOUNDING = name_set("de nl sv da nb no fi hu is")
 """Languages that write compounds as one word: a hyphen before a small letter is never theirs."""
@@ -51,11 +53,13 @@ class Sheet(NamedTuple):
         width: In points, as shown.
         height: In points, as shown.
         quarter_turns: Number of quarter turns, clockwise, by which the words are turned.
+        is_mirrored: Whether left and right of its words are exchanged.
     """
 
     width: float
     height: float
     quarter_turns: int
+    is_mirrored: bool
 
     @property
     def reading_height(self) -> float:
@@ -119,7 +123,7 @@ class Composer:
         """Return the whole, with all boxes on the pages as they are shown."""
         pages = np.asarray(self._pages)
         boxes = np.asarray(self._boxes).reshape(-1, 4)
-        if any(sheet.quarter_turns for sheet in sheets):
+        if any(sheet.quarter_turns or sheet.is_mirrored for sheet in sheets):
             _turn_back(boxes, pages, sheets)
         layout = Layout(
             np.array([sheet[:2] for sheet in sheets], dtype=np.float32).reshape(-1, 2),
@@ -164,17 +168,26 @@ class Composer:
 
     def _without_marks(self, line: Line, first: int) -> list[int]:
         """Return the indices of the words of a line, from `first`, that are not footnote marks."""
+        rises = line.baseline - line.baselines
+        raised = rises > np.where(line.sizes < SMALL * line.size, 0.15, 0.25) * line.size
+        if not raised.any():
+            return [index for index in range(first, len(line.words)) if line.words[index]]
         chosen: list[int] = []
         # A note may be on the previous page, if another mark refers to it again.
         marks = {*self._marks.get(line.page, ()), *self._marks.get(line.page - 1, ())}
         before = ""
         for index in range(first, len(line.words)):
             word = line.words[index]
-            if word in marks and _is_raised(line, index) and not _SHORT.match(before):
+            mark = word.removeprefix("^")
+            if raised[index] and (
+                (mark in marks and not _SHORT.match(before))
+                or (line.glued[index] and is_note(mark) and has_notes(before))
+            ):
                 continue
             if word:
                 chosen.append(index)
-                before = word
+                is_script = len(word) > 1 and word[0] in "^_"
+                before = before + word * (not is_script) if line.glued[index] else word
         return chosen
 
     def _append(self, text: str, starts: Iterable[int], separator: str) -> MappedText:
@@ -185,7 +198,8 @@ class Composer:
 
     def _note(self, line: Line, chosen: Sequence[int]) -> None:
         """Record the places of words of a line."""
-        self._boxes.frombytes(line.boxes[list(chosen)].tobytes())
+        boxes = line.boxes if len(chosen) == len(line.words) else line.boxes[list(chosen)]
+        self._boxes.frombytes(boxes.tobytes())
         self._line_numbers.extend([self._num_lines] * len(chosen))
         self._pages.extend([line.page] * len(chosen))
         self._num_lines += 1
@@ -287,10 +301,12 @@ def _turn_back(
     """Turn the boxes of words on turned pages, in place, to where the pages show them."""
     by_page = np.argsort(pages, kind="stable")
     firsts = np.searchsorted(pages[by_page], np.arange(1, len(sheets) + 2))
-    for index, (width, height, turns) in enumerate(sheets):
+    for index, (width, height, turns, is_mirrored) in enumerate(sheets):
+        size = (height, width) if turns % 2 else (width, height)
+        mine = by_page[firsts[index] : firsts[index + 1]]
+        if is_mirrored:
+            boxes[mine] = mirror(boxes[mine], size[0])
         if turns:
-            size = (height, width) if turns % 2 else (width, height)
-            mine = by_page[firsts[index] : firsts[index + 1]]
             boxes[mine] = turn_boxes(boxes[mine], *size, turns)
 
 
@@ -304,14 +320,6 @@ def _word_starts(line: Line, offset: int) -> Iterator[int]:
 
 def _cell_text(cell: Sequence[tuple[Line, CellBounds]]) -> str:
     return " ".join(word for line, (first, last) in cell for word in line.words[first:last])
-
-
-def _is_raised(line: Line, index: int) -> bool:
-    """Return whether a word is smaller than its line and raised above its baseline."""
-    return bool(
-        line.sizes[index] < 0.85 * line.size
-        and line.baselines[index] < line.baseline - 0.15 * line.size
-    )
 
 
 def _continues_address(end: str, word: str) -> bool:

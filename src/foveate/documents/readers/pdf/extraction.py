@@ -3,23 +3,30 @@
 import ctypes
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pypdfium2 as pdfium
 import pypdfium2.raw as raw
 from numpy.typing import NDArray
 
+from foveate.documents.readers.pdf.prototypes import INT, POINTER, UINT, prototype
+from foveate.documents.readers.pdf.visibility import (
+    get_type,
+    hide_layers,
+    is_annotated,
+    leaves,
+    objects_of,
+)
 from foveate.documents.structure import DocumentError
 
 LOCK = RLock()  # PDFium is not thread-safe
 
-_MAX_OBJECTS = 20_000  # of a page, looked at for lines and pictures; drawings can have millions
 _RULE_THICKNESS = 3.0  # points
 _NAME_SIZE = 256
 _TOUCHING = 0.03  # heights of a character between two that no space separates
@@ -27,6 +34,8 @@ _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
 _BOLD = re.compile(
     r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
 )
+# Fonts whose name would say that they are bold: the weight may be that of a substitute.
+_NAMED_WEIGHT = re.compile(r"^(times|helvetica|courier|arial)|regu|roman|book|light|normal", re.I)
 _ITALIC_NAME = re.compile(r"ital|obli|slant|cmti|cmsl|ecti|sfti|ecsl", re.I)
 _MONO = re.compile(
     r"mono|courier|typewriter|cmtt|ectt|sftt|cmsltt|cmitt|consol|menlo|txtt|nimbusmon|lmtt|"
@@ -134,6 +143,8 @@ def opened(data: bytes) -> Iterator[pdfium.PdfDocument]:
                 "open it in a viewer and save it again."
             ) from error
         try:
+            if document.get_formtype() == raw.FORMTYPE_ACRO_FORM:
+                document.init_forms()  # PDFium then draws fields that have a value alone
             yield document
         finally:
             document.close()
@@ -174,20 +185,27 @@ def read_page(document: pdfium.PdfDocument, index: int) -> Page:
         document: The document.
         index: Index of the page, from 0.
     """
+    page = text = None
     try:
         page = document[index]
-    except pdfium.PdfiumError:
-        return _empty_page(index + 1)
-    text = None
-    try:
+        bounds, size = page.get_bbox(), page.get_size()  # PDFium's flattening may change them
+        objects = objects_of(page)
+        num_own = len(objects)
+        if is_annotated(page) and raw.FPDFPage_Flatten(page, raw.FLAT_PRINT) == raw.FLATTEN_SUCCESS:
+            page.close()
+            page = document[index]
+            objects = objects_of(page)
+        hide_layers(page, objects)
         text = page.get_textpage()
-        return _PageReader(page, text).read(index + 1)
+        reader = _PageReader(text, bounds, page.get_rotation() // 90)
+        return reader.read(index + 1, size, objects, num_own)
     except pdfium.PdfiumError:
         return _empty_page(index + 1)
     finally:
         if text is not None:
             text.close()
-        page.close()
+        if page is not None:
+            page.close()
 
 
 def _empty_page(number: int) -> Page:
@@ -200,64 +218,53 @@ def _empty_page(number: int) -> Page:
     return Page(number, 612.0, 792.0, characters, [], nothing, False)
 
 
-def _prototype(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
-    """Make a function of PDFium take plain numbers as arguments.
-
-    The checks of pypdfium2's own prototypes cost more than the calls, which come a few times a
-    character.
-    """
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    made: Callable[..., Any] = ctypes.PYFUNCTYPE(result, *arguments)(address)  # type: ignore[arg-type]
-    return made
-
-
-_POINTER, _INT, _UINT = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
-_get_unicode = _prototype(raw.FPDFText_GetUnicode, _UINT, _POINTER, _INT)
-_is_generated = _prototype(raw.FPDFText_IsGenerated, _INT, _POINTER, _INT)
-_get_box = _prototype(raw.FPDFText_GetLooseCharBox, _INT, _POINTER, _INT, _POINTER)
-_get_origin = _prototype(raw.FPDFText_GetCharOrigin, _INT, _POINTER, _INT, _POINTER, _POINTER)
-_get_object = _prototype(raw.FPDFText_GetTextObject, _POINTER, _POINTER, _INT)
-_get_page_object = _prototype(raw.FPDFPage_GetObject, _POINTER, _POINTER, _INT)
-_get_type = _prototype(raw.FPDFPageObj_GetType, _INT, _POINTER)
-_get_bounds = _prototype(raw.FPDFPageObj_GetBounds, _INT, *[_POINTER] * 5)
+_get_unicode = prototype(raw.FPDFText_GetUnicode, UINT, POINTER, INT)
+_is_generated = prototype(raw.FPDFText_IsGenerated, INT, POINTER, INT)
+_get_box = prototype(raw.FPDFText_GetLooseCharBox, INT, POINTER, INT, POINTER)
+_get_origin = prototype(raw.FPDFText_GetCharOrigin, INT, POINTER, INT, POINTER, POINTER)
+_get_text = prototype(raw.FPDFText_GetText, INT, POINTER, INT, INT, POINTER)
+_get_object = prototype(raw.FPDFText_GetTextObject, ctypes.c_size_t, POINTER, INT)
+_get_font = prototype(raw.FPDFTextObj_GetFont, ctypes.c_size_t, POINTER)
+_get_bounds = prototype(raw.FPDFPageObj_GetBounds, INT, *[POINTER] * 5)
 
 
 class _PageReader:
-    """Reads one page with its text page, both open."""
+    """Reads the text page of one page."""
 
-    def __init__(self, page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> None:
-        self._page = page
+    def __init__(
+        self, text: pdfium.PdfTextPage, bounds: tuple[float, float, float, float], rotation: int
+    ) -> None:
         self._text = text
-        self._handle = ctypes.cast(text.raw, _POINTER).value
-        self._rotation = page.get_rotation() // 90
-        self._bounds = page.get_bbox()  # left, bottom, right, top
+        self._handle = ctypes.cast(text.raw, POINTER).value
+        self._rotation = rotation
+        self._bounds = bounds  # left, bottom, right, top
         self._fonts: dict[tuple[str, int, int], int] = {}
         self._font_list: list[Font] = []
 
-    def read(self, number: int) -> Page:
-        own_objects, rules, has_picture = self._read_objects()
+    def read(
+        self, number: int, size: tuple[float, float], objects: Sequence[int], num_own: int
+    ) -> Page:
+        """Read the page; of its objects, the first `num_own` are not annotations."""
+        own_objects, rules, has_picture = self._read_objects(objects, num_own)
         characters = self._read_characters(own_objects)
-        width, height = self._page.get_size()
-        return Page(number, width, height, characters, self._font_list, rules, has_picture)
+        return Page(number, *size, characters, self._font_list, rules, has_picture)
 
     def _read_characters(self, own_objects: set[int]) -> Characters:
         handle = self._handle
         count = max(self._text.count_chars(), 0)
-        indices = range(count)
-        codes = np.fromiter(map(_get_unicode, repeat(handle), indices), np.uint32, count)
-        codes, second_halves = _join_surrogates(codes)
+        codes, second_halves = _join_surrogates(self._read_codes(count))
         boxes = np.zeros((count, 4), np.float32)
-        origins = np.zeros((count, 2), np.float64)
-        self._fill(_get_box, boxes, 1)
-        self._fill(_get_origin, origins, 2)
-        owners = np.fromiter(
-            (owner or 0 for owner in map(_get_object, repeat(handle), indices)), np.uint64, count
-        )
+        first, step = boxes.ctypes.data, 4 * boxes.itemsize
+        rows = range(first, first + step * count, step)
+        deque(map(_get_box, repeat(handle), range(count), rows), maxlen=0)
+        owners = np.fromiter(map(_get_object, repeat(handle), range(count)), np.uint64, count)
         white = np.isin(codes, _WHITE)
         for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
             white[index] = _is_generated(handle, index)
         white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
-        visible = np.flatnonzero(~(white | second_halves))
+        inside = np.bincount(np.cumsum(white), ~white & self._is_inside(boxes)) > 0  # by word
+        visible = np.flatnonzero(~(white | second_halves) & inside[np.cumsum(white)])
+        origins = self._read_origins(visible, boxes, owners)
         for index in _suspicious_spaces(white, boxes, origins):
             white[index] = not _is_generated(handle, index)
         spaced = np.zeros(count, np.bool_)
@@ -277,17 +284,46 @@ class _PageReader:
             drawn,
         )
 
-    def _fill(self, function: Callable[..., Any], table: NDArray[Any], pointers: int) -> None:
-        """Call a function for each character, which writes to a row of the table."""
-        count, columns = table.shape
-        step = columns * table.itemsize
-        first = table.ctypes.data
-        part = step // pointers
-        rows = [
-            range(first + shift * part, first + shift * part + step * count, step)
-            for shift in range(pointers)
-        ]
-        deque(map(function, repeat(self._handle), range(count), *rows), maxlen=0)
+    def _is_inside(self, boxes: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Return which boxes have their middle on the page."""
+        left, bottom, right, top = self._bounds
+        x, y = (boxes[:, 0] + boxes[:, 2]) / 2, (boxes[:, 1] + boxes[:, 3]) / 2
+        inside: NDArray[np.bool_] = (left <= x) & (x <= right) & (bottom <= y) & (y <= top)
+        return inside
+
+    def _read_codes(self, count: int) -> NDArray[np.uint32]:
+        """Return the code points of the characters."""
+        buffer = np.zeros(count + 1, np.uint16)
+        if _get_text(self._handle, 0, count, buffer.ctypes.data) == count + 1:
+            return buffer[:count].astype(np.uint32)
+        return np.fromiter(map(_get_unicode, repeat(self._handle), range(count)), np.uint32, count)
+
+    def _read_origins(
+        self, visible: NDArray[np.intp], boxes: NDArray[np.float32], owners: NDArray[np.uint64]
+    ) -> NDArray[np.float64]:
+        """Return where the baselines of the visible characters begin.
+
+        The characters of a text object share their baseline if their boxes are in one line.
+        """
+        origins = np.zeros((len(boxes), 2))
+        if not len(visible):
+            return origins
+        heights, objects = boxes[visible][:, [1, 3]], owners[visible]
+        starts = np.flatnonzero(np.diff(objects.astype(np.int64), prepend=-1))
+        spread = np.maximum.reduceat(heights, starts) - np.minimum.reduceat(heights, starts)
+        is_even = (spread.max(axis=1) == 0) & (objects[starts] != 0)
+        run = np.cumsum(np.isin(np.arange(len(visible)), starts)) - 1
+        asked = ~is_even[run]
+        asked[starts] = True
+        place = np.zeros(2)
+        across, down = place.ctypes.data, place.ctypes.data + place.itemsize
+        for index in visible[asked].tolist():
+            _get_origin(self._handle, index, across, down)
+            origins[index] = place
+        shared = origins[visible[starts][run], 1]
+        origins[visible, 1] = np.where(asked, origins[visible, 1], shared)
+        origins[visible, 0] = np.where(asked, origins[visible, 0], boxes[visible, 0])
+        return origins
 
     def _read_objects_of(
         self, owners: NDArray[np.uint64], indices: NDArray[np.intp], own_objects: set[int]
@@ -300,12 +336,17 @@ class _PageReader:
         fonts = np.zeros(count, np.int16)
         starts = np.flatnonzero(np.diff(owners.astype(np.int64), prepend=-1)).tolist()
         known: dict[int, tuple[bool, float, float, float, int]] = {}
+        known_fonts: dict[int, int] = {}
         for start, end in pairwise([*starts, count]):
             owner = int(owners[start])
             if owner not in known or not owner:
+                index, handle = int(indices[start]), _get_font(owner) if owner else 0
+                if not handle or handle not in known_fonts:
+                    known_fonts[handle] = self._font_of(index)
                 known[owner] = (
                     bool(own_objects) and owner not in own_objects,
-                    *self._read_style(int(indices[start])),
+                    *self._read_style(index),
+                    known_fonts[handle],
                 )
             is_drawn, size, across, down, font = known[owner]
             drawn[start:end] = is_drawn
@@ -314,8 +355,8 @@ class _PageReader:
             fonts[start:end] = font
         return drawn, sizes, directions, fonts
 
-    def _read_style(self, index: int) -> tuple[float, float, float, int]:
-        """Return the size, the direction and the font of a character."""
+    def _read_style(self, index: int) -> tuple[float, float, float]:
+        """Return the size and the direction of a character."""
         matrix = raw.FS_MATRIX()
         size = raw.FPDFText_GetFontSize(self._text, index)
         across, down = 1.0, 0.0
@@ -329,10 +370,10 @@ class _PageReader:
                     first, second = second, first
                 signs = directions[self._rotation]
                 across, down = first * signs[0], second * signs[1]
-        return size, across, down, self._font_of(index)
+        return size, across, down
 
     def _font_of(self, index: int) -> int:
-        flags = _INT()
+        flags = INT()
         buffer = ctypes.create_string_buffer(_NAME_SIZE)
         length = raw.FPDFText_GetFontInfo(self._text, index, buffer, _NAME_SIZE, flags)
         name = buffer.raw[: max(min(length, _NAME_SIZE) - 1, 0)].decode("utf-8", "replace")
@@ -346,7 +387,8 @@ class _PageReader:
             )
             self._font_list.append(
                 Font(
-                    weight >= _BOLD_WEIGHT or bool(_BOLD.search(plain)),
+                    bool(_BOLD.search(plain))
+                    or (weight >= _BOLD_WEIGHT and not _NAMED_WEIGHT.search(plain)),
                     bool(flags.value & _ITALIC) or bool(_ITALIC_NAME.search(plain)),
                     is_mono,
                     bool(_MATH.search(plain)) and not is_mono,
@@ -354,15 +396,15 @@ class _PageReader:
             )
         return self._fonts[key]
 
-    def _read_objects(self) -> tuple[set[int], NDArray[np.float32], bool]:
+    def _read_objects(
+        self, objects: Sequence[int], num_own: int
+    ) -> tuple[set[int], NDArray[np.float32], bool]:
         """Look at the objects of the page itself.
 
         Returns:
             The text objects that are not part of an embedded drawing; empty if the whole page is
             embedded. The boxes of horizontal lines. Whether there is a large picture.
         """
-        page = ctypes.cast(self._page.raw, _POINTER).value
-        count = min(raw.FPDFPage_CountObjects(self._page), _MAX_OBJECTS)
         bounds = np.zeros(4, np.float32)
         pointers = [bounds.ctypes.data + 4 * i for i in range(4)]
         own: set[int] = set()
@@ -370,8 +412,8 @@ class _PageReader:
         left, bottom, right, top = self._bounds
         area = (right - left) * (top - bottom)
         pictured = 0.0
-        for item in map(_get_page_object, repeat(page), range(count)):
-            kind = _get_type(item)
+        for item in objects[:num_own]:
+            kind = get_type(item)
             if kind == raw.FPDF_PAGEOBJ_TEXT:
                 own.add(item)
             elif kind in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE) and _get_bounds(
@@ -382,6 +424,8 @@ class _PageReader:
                     pictured += (x1 - x0) * (y1 - y0)
                 elif y1 - y0 < _RULE_THICKNESS < x1 - x0:
                     rules.append([x0, y0, x1, y1])
+        if own:
+            own.update(item for item, _, _ in leaves(objects[num_own:]))
         boxes = np.array(rules, np.float64).reshape(-1, 4)[:, [0, 3, 2, 1]]
         return own, self._turn(boxes).astype(np.float32), pictured > 0.3 * area
 

@@ -9,6 +9,7 @@ from itertools import pairwise, takewhile
 from foveate.documents.headings import is_bare_part
 from foveate.documents.numerals import roman_number
 from foveate.documents.readers.pdf.lines import Line, Segment
+from foveate.documents.readers.pdf.paragraphs import has_note_mark
 from foveate.documents.readers.pdf.tables import cells_of
 from foveate.documents.readers.pdf.words import Words
 
@@ -93,7 +94,7 @@ def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) ->
     for row in rows:
         row.lines.sort(key=lambda line: line.left)
         text = " ".join(line.text for line in row.lines)
-        is_short = len(text) < _LONGEST
+        is_short = len(text) < _LONGEST and not has_note_mark(row.lines[0])
         ends = {text.split()[0], text.split()[-1]} if is_short else set()
         row.numbers = tuple(_value(word) for word in ends if _PAGE_NUMBER.match(word))
         only = _ONLY_NUMBER.match(text) if is_short else None

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from itertools import dropwhile, takewhile
+from collections.abc import Collection, Sequence
+from itertools import dropwhile, pairwise, takewhile
 from typing import NamedTuple
 
 from foveate.documents.blocks import name_set
@@ -13,6 +13,7 @@ from foveate.documents.headings import (
     is_bare_part,
     is_contents,
     is_section_key,
+    is_title_case,
     letters,
     part_kind,
 )
@@ -78,6 +79,8 @@ _AFFILIATION = re.compile(
     re.I,
 )
 _AUTHORS_LENGTH = 300  # characters of the authors and addresses above a column
+_CLAUSE = 80  # characters of the title of a clause
+_FEWEST_CLAUSES = 5
 _SIGNIFICANT = 1.12  # times the usual size
 
 
@@ -118,6 +121,7 @@ def mark_headings(
     bookmarks: Sequence[Bookmark],
     typography: Typography,
     authors: Sequence[str] = (),
+    has_title: bool = True,
 ) -> None:
     """Set the levels of the blocks that are headings, which the authors' names are not."""
     names = set(map(key_of, authors))
@@ -131,7 +135,8 @@ def mark_headings(
     trusted = known >= 4 and len(matched) > 0.6 * known
     deepest = max((bookmark.level for bookmark in bookmarks), default=0)
     candidates: list[TextBlock] = []
-    front = front_matter(blocks, typography)
+    front = front_matter(blocks, typography) if has_title else 0
+    clauses = _find_clauses(blocks)
     for number, block in enumerate(blocks):
         if block.level or block.kind not in ("prose", "item"):
             continue
@@ -140,12 +145,13 @@ def mark_headings(
             continue
         following = blocks[number + 1] if number + 1 < len(blocks) else None
         score = _score(block, blocks[number - 1] if number else None, following, typography)
+        score += 2.0 if id(block) in clauses else 0.0
         if score < 3.0 or number < front or key_of(block.text) in names:
             continue
         if trusted and (style_of(block) not in styles or block.size < 1.05 * typography.size):
             continue
         candidates.append(block)
-    _set_levels(blocks, candidates, trusted, deepest)
+    _set_levels(blocks, candidates, clauses, trusted, deepest)
     _set_run_in_levels(blocks)
 
 
@@ -195,7 +201,9 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
         text = block.text
         if block.level or is_section_key(key_of(text)) or split_run_in(text):
             return number
-        if block.kind == "prose" and block.lines[0].bold > 0.6 and NUMBERING.match(text):
+        first = block.lines[0]
+        is_numbered = NUMBERING.match(text) and not has_note_mark(first)
+        if block.kind == "prose" and first.bold > 0.6 and is_numbered:
             return number
         if _opens_parts(blocks, number):
             return number
@@ -252,6 +260,31 @@ def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -
         if best:
             matched[id(best[1])] = bookmark.level
     return matched
+
+
+def _find_clauses(blocks: Sequence[TextBlock]) -> set[int]:
+    """Return the identities of short numbered lines that count the clauses of a text, as in laws.
+
+    They look alike, are written like titles, and paragraphs are between them.
+    """
+    chains: dict[Style, list[tuple[int, TextBlock]]] = {}  # that number, after the last
+    found: set[int] = set()
+    for block, below in pairwise(blocks):
+        numbering = NUMBERING.match(block.text)
+        if not (numbering and (numbering["numbers"] or "").isdigit()) or len(block.lines) > 2:
+            continue
+        style = style_of(block)._replace(is_capital=False)
+        title = block.text[numbering.end() :].rstrip(".")
+        if len(title) > _CLAUSE or not is_title_case(title) or below.kind == "item":
+            continue
+        number, chain = int(numbering["numbers"]), chains.get(style, [])
+        if chain and number == chain[-1][0] + 1:
+            chain.append((number, block))
+        elif number <= 1:
+            chain = chains[style] = [(number, block)]
+        if len(chain) >= _FEWEST_CLAUSES:
+            found.update(id(member) for _, member in chain)
+    return found
 
 
 def _is_something_else(block: TextBlock) -> bool:
@@ -324,6 +357,10 @@ def _score(
     first = next(character for character in text if character.isalpha())
     if first.islower() and not numbering:
         score -= 2.0
+    if below is not None and below.lines[0].frame is lines[0].frame and is_small:
+        hang = below.lines[0].left - lines[0].left  # of the text below a term that it explains
+        is_outdented = lines[0].left < lines[0].frame.left - 1 and not style.size < typography.size
+        score -= 2.0 if hang > 2 * style.size and not is_outdented else 0.0
     if below is None or (block.kind == "item" and not numbering):
         score -= 2.0
     if len(text) > 90:
@@ -359,7 +396,11 @@ def _is_label(text: str) -> bool:
 
 
 def _set_levels(
-    blocks: Sequence[TextBlock], candidates: Sequence[TextBlock], trusted: bool, deepest: int
+    blocks: Sequence[TextBlock],
+    candidates: Sequence[TextBlock],
+    clauses: Collection[int],
+    trusted: bool,
+    deepest: int,
 ) -> None:
     """Set the levels of headings that the outline does not name, by numbering and by style."""
     votes: defaultdict[Style, Counter[int]] = defaultdict(Counter)
@@ -384,12 +425,19 @@ def _set_levels(
         else:
             levels[style] = deepest + 1 if trusted else previous + 1
         previous = max(levels[style], previous if trusted else 0)
+    schemes = [] if trusted else [_scheme(block.text) for block in candidates]
+    order = [one for one in ("roman", "letter", "number") if schemes.count(one) > 1]
+    is_nested = order[:2] == ["roman", "letter"] and schemes.index("roman") < schemes.index(
+        "letter"
+    )
+    depths = {name: depth for depth, name in enumerate(order, 1)} if is_nested else {}
+    above = 0
     part = 0  # the level of the part that sections with the sign § are in
     for block in candidates:
         block.kind = "prose"
         if block.is_run_in:
             continue
-        depth = 0 if trusted else _depth(block.text)
+        depth = 0 if trusted else depths.get(_scheme(block.text), 0) or _depth(block.text)
         block.level = depth or levels[style_of(block)]
         if not trusted and PART_BEFORE.match(block.text):
             part = block.level
@@ -397,6 +445,10 @@ def _set_levels(
             block.level = max(block.level, part + 1)
         if is_section_key(key_of(block.text)) and not (has_numbers or trusted):
             block.level = 1
+        if id(block) not in clauses:
+            above = block.level
+        elif not trusted:
+            block.level = above + 1
 
 
 def _set_run_in_levels(blocks: Sequence[TextBlock]) -> None:
@@ -411,6 +463,20 @@ def _set_run_in_levels(blocks: Sequence[TextBlock]) -> None:
         elif block.level and not block.is_run_in:
             above = block.level
             has_numbers = False
+
+
+def _scheme(text: str) -> str:
+    """Return what counts a heading: "roman" for II., "letter" for A., "number" for 1.; or ""."""
+    found = NUMBERING.match(text)
+    if not found or (found["numbers"] and "." in found["numbers"]):
+        return ""
+    return (
+        "number"
+        if found["numbers"]
+        else "roman"
+        if found["roman"]
+        else "letter" * bool(found["letter"])
+    )
 
 
 def _depth(text: str) -> int:

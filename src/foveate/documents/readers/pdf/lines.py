@@ -8,11 +8,18 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from foveate.documents.readers.pdf.direction import order_words, pair_brackets
+from foveate.documents.readers.pdf.marks import is_note, write_mark
 from foveate.documents.readers.pdf.words import Words
 
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
 _MOST_COLUMNS = 4
 _NEAR = 3.0  # points by which the edge of a column may be missed
+_FEWEST_WORDS = 4  # in a line of prose
+_FEWEST_LINES = 4  # of a column of prose that begin at its edge
+_INDENT = 40.0  # points by which lines of a column may be indented
+_HIGHEST = 1.2  # sizes between the baselines of a line and of a mark in it
+SMALL = 0.85  # of the size of a line: that of a mark in it
 _ALIKE = 0.6  # of the widest gap between words, the narrowest of a line that is stretched
 
 
@@ -127,27 +134,37 @@ def find_segments(words: Words) -> list[Segment]:
     boxes, sizes, baselines = words.boxes, words.sizes, words.baselines
     large = np.maximum(sizes[1:], sizes[:-1])
     gaps = boxes[1:, 0] - boxes[:-1, 2]
-    same = (
-        (np.abs(np.diff(baselines)) < 0.5 * large)
-        & (gaps < _CELL_GAP * large)
-        & (gaps > -0.5 * large)
-    )
-    bounds = [0, *(np.flatnonzero(~same) + 1).tolist(), len(sizes)]
-    return [_segment(words, list(range(first, last))) for first, last in pairwise(bounds)]
-
-
-def _segment(words: Words, indices: list[int]) -> Segment:
-    main = max(indices, key=lambda index: len(words.texts[index]) * words.sizes[index])
-    return Segment(
-        indices,
-        *_corners(words.boxes[indices]),
-        float(words.baselines[main]),
-        float(words.sizes[main]),
-    )
+    falls = np.abs(np.diff(baselines))
+    same = (falls < 0.5 * large) & (gaps < _CELL_GAP * large) & (gaps > -0.5 * large)
+    # A mark, however high or low, touches what it belongs to, and is smaller or returns.
+    touching = (falls < _HIGHEST * large) & (gaps < 0.4 * large) & (gaps > -0.3 * large)
+    mark = touching & (np.minimum(sizes[1:], sizes[:-1]) < SMALL * large)
+    returns = touching[1:] & touching[:-1] & (np.abs(baselines[2:] - baselines[:-2]) < 0.5)
+    mark[1:] |= returns
+    mark[:-1] |= returns
+    same |= mark
+    starts = np.concatenate([[0], np.flatnonzero(~same) + 1])
+    ends = [*starts[1:].tolist(), len(sizes)]
+    # The baseline and the size are those of the word that takes most room.
+    room = words.lengths * sizes
+    largest = np.repeat(np.maximum.reduceat(room, starts), np.diff([*starts, len(sizes)]))
+    mains = np.flatnonzero(room == largest)
+    mains = mains[np.searchsorted(mains, starts)]
+    return [
+        Segment(list(range(first, last)), *corners, baseline, size)
+        for first, last, corners, baseline, size in zip(
+            starts.tolist(),
+            ends,
+            _corners(boxes, starts).tolist(),
+            baselines[mains].tolist(),
+            sizes[mains].tolist(),
+            strict=True,
+        )
+    ]
 
 
 def find_frames(
-    segments: Sequence[Segment], rules: NDArray[np.float32]
+    segments: Sequence[Segment], words: Words, rules: NDArray[np.float32]
 ) -> list[tuple[Frame, list[Segment]]]:
     """Divide a page into frames, in reading order.
 
@@ -156,6 +173,7 @@ def find_frames(
 
     Args:
         segments: Those of the page.
+        words: The words of the page.
         rules: `(rules, 4)` boxes of horizontal lines.
 
     Returns:
@@ -163,7 +181,7 @@ def find_frames(
     """
     if not segments:
         return []
-    gutters = _find_gutters(segments)
+    gutters = _find_gutters(segments) or _find_prose(segments, words)
     if not gutters:
         return _side_frames(segments)
     frames: list[tuple[Frame, list[Segment]]] = []
@@ -259,6 +277,32 @@ def _find_gutters(segments: Sequence[Segment]) -> list[tuple[float, float]]:
     return []
 
 
+def _find_prose(segments: Sequence[Segment], words: Words) -> list[tuple[float, float]]:
+    """Find the spaces between columns of prose, however wide: two pages may be on one sheet."""
+    prose = [segment for segment in segments if len(segment.words) >= _FEWEST_WORDS]
+    begun = sum(words.texts[segment.words[0]][:1].isupper() for segment in prose)
+    if begun > 0.75 * len(prose):  # rows of a table
+        return []
+    lefts = np.array([segment.left for segment in prose])
+    rights = np.array([segment.right for segment in prose])
+    shared = Counter(np.round(lefts / 2).tolist())
+    columns: list[tuple[float, float, int]] = []  # left, right and number of lines
+    for left in sorted(2 * edge for edge, count in shared.items() if count >= _FEWEST_LINES):
+        if columns and left < columns[-1][1] + _NEAR:
+            continue
+        mine = rights[(lefts > left - _NEAR) & (lefts < left + _INDENT)]
+        columns.append((left, float(np.percentile(mine, 75)), len(mine)))
+    widths = [right - left for left, right, _ in columns]
+    if len(columns) < 2 or min(widths) < 0.6 * max(widths):
+        return []
+    if sum(count for _, _, count in columns) < 0.7 * len(prose):
+        return []
+    return [
+        (max(float(rights[rights < other].max()), right), other)
+        for (_, right, _), (other, _, _) in pairwise(columns)
+    ]
+
+
 def _outer(edges: NDArray[np.float64], side: int) -> float:
     """Return the outermost edge that several segments share."""
     counts = Counter(np.round(edges / 3).tolist())
@@ -309,75 +353,144 @@ def group_rows(segments: Iterable[Segment]) -> list[list[Segment]]:
 
 def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Frame) -> list[Line]:
     """Make the lines of a frame, from top to bottom."""
-    rows = _attach_scripts(group_rows(segments))
-    return [_make_line(page, words, row, frame) for row in rows]
+    rows = _attach_scripts(group_rows(segments), words)
+    glued = words.glued.tolist()
+    ordered = [_order_words(row, words, glued) for row in rows]
+    index = np.concatenate([indices for indices, _, _ in ordered])
+    lengths, styles = words.lengths[index], words.styles[index]
+    places = np.column_stack([words.boxes[index], words.baselines[index], words.sizes[index]])
+    starts = np.cumsum([0, *(len(indices) for indices, _, _ in ordered[:-1])])
+    totals = np.maximum(np.add.reduceat(lengths, starts), 1.0)[:, None]
+    shares = np.add.reduceat(lengths[:, None] * styles, starts) / totals
+    sizes = np.round(places[:, 5], 1)
+    largest, smallest = np.maximum.reduceat(sizes, starts), np.minimum.reduceat(sizes, starts)
+    lines: list[Line] = []
+    for row, (indices, row_glued, cells), first, corners, share, size, is_even in zip(
+        rows,
+        ordered,
+        starts.tolist(),
+        _corners(places, starts).tolist(),
+        shares.tolist(),
+        largest.tolist(),
+        (largest == smallest).tolist(),
+        strict=True,
+    ):
+        last = first + len(indices)
+        own = places[first:last]
+        texts = tuple([words.texts[n] for n in indices])
+        if words.has_right_to_left:
+            texts = pair_brackets(texts)
+        if not is_even:
+            by_size: Counter[float] = Counter()
+            for text, one in zip(texts, sizes[first:last].tolist(), strict=True):
+                by_size[one] += len(text)
+            size = by_size.most_common(1)[0][0]
+        baseline = max(row, key=lambda segment: segment.width).baseline
+        if len(row_glued) > 1 and own[0, 5] < SMALL * own[1, 5] and is_note(texts[0]):
+            row_glued[1] = False
+        texts = _write_marks(texts, row_glued, own, baseline, size)
+        cells = [] if _is_stretched(own, cells, frame) else cells
+        lead = _lead(styles[first:last])
+        lines.append(
+            Line(page, texts, tuple(row_glued), own, tuple(cells), *corners, baseline, size,
+                 *share, lead, frame)
+        )  # fmt: skip
+    return lines
 
 
-def _attach_scripts(rows: list[list[Segment]]) -> list[list[Segment]]:
-    """Put isolated superscripts and subscripts into the row that they belong to."""
-    kept: list[list[Segment]] = []
+def _attach_scripts(rows: list[list[Segment]], words: Words) -> list[list[Segment]]:
+    """Put superscripts and subscripts into the row next to theirs that they belong to."""
     for number, row in enumerate(rows):
-        host = None
-        if len(row) == 1 and row[0].width < 60:
-            script = row[0]
-            around = [*kept[-1:], *rows[number + 1 : number + 2]]
+        around = [other for other in rows[max(number - 1, 0) : number + 2] if other is not row]
+        for script in [segment for segment in row if segment.width < 60]:
             for other in around:
-                if any(
-                    script.size < 0.85 * base.size
-                    and min(script.bottom, base.bottom) - max(script.top, base.top)
-                    > 0.3 * (script.bottom - script.top)
-                    and -1
-                    < max(script.left - base.right, base.left - script.right)
-                    < 0.4 * base.size
-                    for base in other
-                ):
-                    host = other
+                if any(_belongs(script, base, words) for base in other):
+                    row.remove(script)
+                    other.append(script)
+                    other.sort(key=lambda segment: segment.left)
                     break
-        if host is None:
-            kept.append(row)
-        else:
-            host.append(row[0])
-            host.sort(key=lambda segment: segment.left)
-    return kept
+    return [row for row in rows if row]
 
 
-def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) -> Line:
+def _belongs(script: Segment, base: Segment, words: Words) -> bool:
+    """Return whether a segment is a superscript or subscript next to a word of another."""
+    overlap = min(script.bottom, base.bottom) - max(script.top, base.top)
+    if script.size >= SMALL * base.size or overlap <= 0.3 * (script.bottom - script.top):
+        return False
+    boxes = words.boxes[base.words]
+    gaps = np.maximum(script.left - boxes[:, 2], boxes[:, 0] - script.right)
+    return bool(((gaps > -1) & (gaps < 0.4 * base.size)).any())
+
+
+def _order_words(
+    row: Sequence[Segment], words: Words, all_glued: Sequence[bool]
+) -> tuple[list[int], list[bool], list[int]]:
+    """Return the indices of the words of a row, which of them are glued, and where cells begin."""
     indices: list[int] = []
     cells: list[int] = []
     end = 0.0
     glued: list[bool] = []
+    is_within = False
     for segment in row:
         if indices and segment.left - end > _CELL_GAP * segment.size:
             cells.append(len(indices))
         glued += [
             bool(indices) and segment.left - end < 0.12 * segment.size,
-            *words.glued[segment.words[1:]].tolist(),
+            *[all_glued[index] for index in segment.words[1:]],
         ]
         indices += segment.words
+        is_within = is_within or segment.left < end - 1
         end = max(end, segment.right)
-    texts = tuple(words.texts[index] for index in indices)
-    boxes, sizes, styles = words.boxes[indices], words.sizes[indices], words.styles[indices]
-    if _is_stretched(boxes, cells, frame):
-        cells = []
-    lengths = np.array([len(text) for text in texts], np.float32)
-    bold, italic, mono, math = (lengths @ styles / max(float(lengths.sum()), 1.0)).tolist()
-    by_size: Counter[float] = Counter()
-    for text, size in zip(texts, np.round(sizes, 1).tolist(), strict=True):
-        by_size[size] += len(text)
-    main = max(row, key=lambda segment: segment.width)
-    return Line(
-        page, texts, tuple(glued),
-        np.column_stack([boxes, words.baselines[indices], sizes]), tuple(cells),
-        *_corners(boxes), main.baseline, by_size.most_common(1)[0][0],
-        bold, italic, mono, math, _lead(styles), frame,
-    )  # fmt: skip
+    if is_within and not cells:  # a mark within a segment
+        indices.sort(key=lambda index: float(words.boxes[index, 0]))
+        gaps = words.boxes[indices[1:], 0] - words.boxes[indices[:-1], 2]
+        glued = [False, *(gaps < 0.12 * words.sizes[indices[1:]]).tolist()]
+    if words.has_right_to_left:
+        texts = [words.texts[index] for index in indices]
+        order = [
+            first + n
+            for first, last in pairwise([0, *cells, len(texts)])
+            for n in order_words(texts[first:last], words.is_mirrored)
+        ]
+        glued = [
+            n > 0 and abs(order[n] - order[n - 1]) == 1 and glued[max(order[n - 1 : n + 1])]
+            for n in range(len(order))
+        ]
+        indices = [indices[n] for n in order]
+    return indices, glued, cells
 
 
-def _corners(boxes: NDArray[np.float32]) -> tuple[float, float, float, float]:
-    """Return the left, top, right and bottom edges of what the boxes cover."""
-    left, top = boxes[:, :2].min(axis=0).tolist()
-    right, bottom = boxes[:, 2:4].max(axis=0).tolist()
-    return left, top, right, bottom
+def _write_marks(
+    texts: tuple[str, ...],
+    glued: Sequence[bool],
+    places: NDArray[np.float32],
+    baseline: float,
+    size: float,
+) -> tuple[str, ...]:
+    """Write the raised and lowered words of a line, of that baseline and size, as such."""
+    rises = (baseline - places[:, 4]) / size
+    small = places[:, 5] < SMALL * size
+    is_mark = np.abs(rises) > np.where(small, 0.1, 0.25)
+    if not is_mark.any():
+        return texts
+    marked: list[str] = []
+    base = ""
+    for index, text in enumerate(texts):
+        if not (glued[index] and (is_mark[index] or not is_mark[index - 1])):
+            base = ""
+        if is_mark[index]:
+            is_raised = bool(rises[index] > 0)
+            marked.append(write_mark(base, text, is_raised, bool(small[index])) if base else text)
+        else:
+            marked.append(text)
+            base += text
+    return tuple(marked)
+
+
+def _corners(boxes: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Return the left, top, right and bottom edges of what groups of boxes cover."""
+    first = np.minimum.reduceat(boxes[:, :2], starts)
+    return np.concatenate([first, np.maximum.reduceat(boxes[:, 2:4], starts)], axis=1)
 
 
 def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame) -> bool:
@@ -393,6 +506,8 @@ def _lead(styles: NDArray[np.float32]) -> int:
 
     Typewriter type among bold or italic words counts as bold or italic, too.
     """
+    if styles[0, :2].max() <= 0.2:
+        return 0
     emphasis = styles[:, :2].max(axis=1)
     ordinary = emphasis + styles[:, 2] < 0.5
     first = int(ordinary.argmax()) if ordinary.any() else len(styles)
@@ -405,7 +520,7 @@ def part_of(line: Line, first: int, last: int) -> Line:
     places = line.places[first:last]
     return Line(
         line.page, line.words[first:last], line.glued[first:last], places, (),
-        *_corners(places), line.baseline, line.size,
+        *_corners(places, np.zeros(1, np.intp))[0].tolist(), line.baseline, line.size,
         line.bold, line.italic, line.mono, line.math,
         min(max(line.lead - first, 0), last - first), line.frame,
     )  # fmt: skip

@@ -248,6 +248,8 @@ def _text_left(line: Line) -> float:
 def is_formula(line: Line) -> bool:
     """Return whether a line is mathematics rather than words."""
     text = line.text
+    if line.math <= 0.25 and text.isascii() and not any(map(text.__contains__, "=<>")):
+        return False
     visible = [character for character in text if not character.isspace()]
     if not visible or line.mono > 0.5 or line.bold > 0.9:
         return False

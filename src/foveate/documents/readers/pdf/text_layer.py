@@ -1,6 +1,6 @@
 """The words of a page where they stand on it, to be selected over its picture."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, zip_longest
 
 import pypdfium2 as pdfium
@@ -9,7 +9,7 @@ from foveate.documents.readers.pdf import read_lines
 from foveate.documents.readers.pdf.composition import Composer, is_wide, vocabulary
 from foveate.documents.readers.pdf.extraction import read_page
 from foveate.documents.readers.pdf.lines import Line
-from foveate.documents.readers.pdf.words import read_words
+from foveate.documents.readers.pdf.words import mirror, read_words
 
 _SPACE = 0.2  # ems, of the narrowest space between two words
 _APART = 2.0  # ems between the baselines of lines that are not of one paragraph
@@ -70,6 +70,8 @@ def read_text_layer(
         if room < 0:
             break
         lines.append(line)
+    if words.is_mirrored:
+        lines = [replace(line, places=mirror(line.places, words.width)) for line in lines]
     composer = Composer(vocabulary([text]), language or "en", {})
     return TextLayer(
         words.quarter_turns,

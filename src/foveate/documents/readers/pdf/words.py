@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from foveate.documents.readers.pdf.direction import is_right_to_left, order_characters, read_word
 from foveate.documents.readers.pdf.extraction import Characters, Page
 
 _ACCENTS = {  # spacing accents, which old TeX fonts draw over a letter of its own
@@ -37,6 +38,8 @@ _MENDED_CODES = np.array(list(_REPAIRS), np.uint32)
 _STOPS = np.array([ord(mark) for mark in "。！？；，、：」』）"], np.uint32)
 _CJK = 0x2E80  # the first code point of Chinese and Japanese, whose characters are further apart
 _SPACE = 0.24  # ems between two letters that a space must separate, even if PDFium says none does
+_GLUED = 0.12  # ems between a word and a mark raised or lowered beside it
+_FEWEST_SPACED = 4  # letters set apart that make a word
 _UPRIGHT = 0.95  # cosine of the greatest angle to the reading direction
 
 
@@ -48,6 +51,7 @@ class Words:
 
     Attributes:
         texts: The words.
+        lengths: `(words,)` float32, their numbers of characters.
         boxes: `(words, 4)` float32, left, top, right and bottom.
         baselines: `(words,)` float32.
         sizes: `(words,)` float32, font sizes in points.
@@ -58,9 +62,13 @@ class Words:
         height: Height of the page.
         quarter_turns: Number of quarter turns, clockwise, by which the words are rotated on the
             page.
+        is_mirrored: Whether most of the page is written from right to left: then left and right
+            are exchanged, so that all lines begin at the left.
+        has_right_to_left: Whether any of it is.
     """
 
     texts: list[str]
+    lengths: NDArray[np.float32]
     boxes: NDArray[np.float32]
     baselines: NDArray[np.float32]
     sizes: NDArray[np.float32]
@@ -69,6 +77,8 @@ class Words:
     width: float
     height: float
     quarter_turns: int
+    is_mirrored: bool
+    has_right_to_left: bool
 
 
 def read_words(page: Page) -> Words:
@@ -98,13 +108,24 @@ def read_words(page: Page) -> Words:
             spaced, fonts = spaced[left], fonts[left]
     if not len(codes):
         empty = np.zeros(0, np.float32)
-        return Words([], np.zeros((0, 4), np.float32), empty, empty, np.zeros(0, np.bool_),
-                     np.zeros((0, 4), np.float32), width, height, turns)  # fmt: skip
+        return Words([], empty, np.zeros((0, 4), np.float32), empty, empty, np.zeros(0, np.bool_),
+                     np.zeros((0, 4), np.float32), width, height, turns, False, False)  # fmt: skip
+    right = is_right_to_left(codes)
+    is_mirrored = bool(right.sum() > 0.5 * len(codes))
+    if right.any():
+        boxes = mirror(boxes, width) if is_mirrored else boxes
+        order, spaced = order_characters(codes, boxes, origins[:, 1], sizes, spaced)
+        codes, boxes, origins, sizes = codes[order], boxes[order], origins[order], sizes[order]
+        fonts = fonts[order]
     starts, glued = _find_starts(codes, boxes, origins[:, 1], sizes, spaced)
     lengths = np.diff(starts, append=len(codes)).astype(np.float32)
     flags = np.array(page.fonts, np.float32).reshape(-1, 4)[fonts]
+    texts = _texts(codes, starts)
+    if right.any():
+        texts = [read_word(text, is_mirrored) for text in texts]
     return Words(
-        _texts(codes, starts),
+        texts,
+        np.array(list(map(len, texts)), np.float32),
         np.concatenate(
             [
                 np.minimum.reduceat(boxes[:, :2], starts, axis=0),
@@ -119,6 +140,8 @@ def read_words(page: Page) -> Words:
         width,
         height,
         turns,
+        is_mirrored,
+        bool(right.any()),
     )
 
 
@@ -137,9 +160,50 @@ def _find_starts(
     apart = (gaps > np.where(wide, 0.5, _SPACE) * size) | (gaps < -0.7 * size)
     script = (falls > 0.1 * size) | (np.minimum(sizes[1:], sizes[:-1]) < 0.75 * size)
     breaks = spaced[1:] | apart | script | np.isin(codes[:-1], _STOPS)
+    breaks &= ~_find_spaced_letters(codes, breaks, spaced[1:], gaps / size, falls > 0.1 * size)
     starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
-    glued = np.concatenate([[False], ~spaced[1:] & ~apart & (falls < 0.7 * size)])
+    # PDFium takes what is raised for another line.
+    near = np.where(
+        falls > 0.1 * size, (gaps < _GLUED * size) & (gaps > -0.7 * size), ~spaced[1:] & ~apart
+    )
+    glued = np.concatenate([[False], near & (falls < 1.2 * size)])
     return starts, glued[starts]
+
+
+def _find_spaced_letters(
+    codes: NDArray[np.uint32],
+    breaks: NDArray[np.bool_],
+    spaced: NDArray[np.bool_],
+    gaps: NDArray[np.float32],
+    uneven: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return which gaps between characters are those of words set with wide spaces: R E S U L T S.
+
+    Args:
+        codes: `(characters,)`, the characters.
+        breaks: `(characters - 1,)`, whether a word begins after the gap, as far as known.
+        spaced: Whether the gap is white space in the file.
+        gaps: Width in ems.
+        uneven: Whether the baseline changes.
+    """
+    ends = np.concatenate([[True], breaks, [True]])
+    single = ends[:-1] & ends[1:]
+    within = single[:-1] & single[1:] & ~uneven & (gaps > 0) & (gaps < 1.5)
+    found = np.zeros(len(breaks), np.bool_)
+    edges = np.flatnonzero(np.diff(within.astype(np.int8), prepend=0, append=0))
+    for first, last in edges.reshape(-1, 2).tolist():
+        letters = codes[first : last + 1].tolist()
+        if last - first < _FEWEST_SPACED - 1 or not all(map(str.isalpha, map(chr, letters))):
+            continue
+        # Spaces that the file has may be those of a list; a heading has its line to itself.
+        is_line = (not first or uneven[first - 1] or abs(gaps[first - 1]) > 1.5) and (
+            last == len(breaks) or uneven[last] or abs(gaps[last]) > 1.5
+        )
+        usual = np.percentile(gaps[first:last], 25)
+        narrow = gaps[first:last] < 1.5 * usual
+        is_heading = is_line and letters[0] < _CJK and "".join(map(chr, letters)).isupper()
+        found[first:last] = narrow if is_heading else narrow & ~spaced[first:last]
+    return found
 
 
 def _upright(characters: Characters) -> tuple[NDArray[np.bool_], int]:
@@ -157,6 +221,13 @@ def turn_boxes(
     first = _turn(boxes[:, :2], width, height, turns)
     second = _turn(boxes[:, 2:], width, height, turns)
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=1)
+
+
+def mirror(boxes: NDArray[np.float32], width: float) -> NDArray[np.float32]:
+    """Exchange left and right of boxes, the first four columns, on a page of that width."""
+    mirrored = boxes.copy()
+    mirrored[:, 0], mirrored[:, 2] = width - boxes[:, 2], width - boxes[:, 0]
+    return mirrored
 
 
 def _turn(
