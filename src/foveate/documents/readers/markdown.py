@@ -514,7 +514,7 @@ class _Content:
             elif name in ("sup", "sub"):
                 if outer is not None:
                     add_script(outer, shown, is_raised=name == "sup")
-                    outer, shown = None, outer
+                    shown, outer = outer, None
             elif token.type.startswith("math_inline"):
                 end = start + len(token.content) + 2 * len(token.markup)
                 written = self.text[start:end]
