@@ -13,6 +13,8 @@ from foveate.documents.scripts import scripted
         ("10", "−3", True, "^−3"),
         ("per m", "2", True, "^2"),
         ("km", "2", True, "^2"),
+        ("E = mc", "2", True, "^2"),
+        ("as it is", "2", True, ""),
         ("x", "n", True, "^n"),
         ("x", "n+1", True, "^{n+1}"),
         ("(a+b)", "2", True, "^2"),

@@ -25,7 +25,7 @@ _XML = re.compile(r"\s*<\?xml\b")
 _JSON_ARRAY = re.compile(r"\s*\[")
 _JSON = re.compile(r"\s*\{\s*\"[^\"\n]*\"\s*:")
 _JSON_LINES = re.compile(r"\s*(?:\[\s*\{|\{[^\n]*\}[ \t\r]*\n\s*\{)\s*\"[^\"\n]*\"\s*:")
-_MANUAL = re.compile(r"[.'](?:.*\n)*?\.(?:TH|Dd) (?:.*\n)*?\.S[Hh] ")  # a page in troff
+_MANUAL = re.compile(r"(?=[.'])(?:.*\n)*?\.(?:TH|Dd) (?:.*\n)*?\.S[Hh] ")  # a page in troff
 _MANUAL_HEAD = 20_000  # characters
 _SAMPLE = 200_000  # characters that decide whether a text is a transcript
 

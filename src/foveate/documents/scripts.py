@@ -12,6 +12,10 @@ _UNITS = name_set(
     "V A W Hz eV keV MeV GeV rad deg inch foot feet metre metres meter meters px cmH kcal cal "
     "gal log ln sin cos tan sinh cosh tanh exp max det sec cot"
 )
+_SHORT_WORDS = name_set(
+    "am an as at be by do go he if is it me my no of on or so to up us we an da du er es ist wo zu "
+    "de en et il la le là ou où un una di el lo se si su"
+)
 _WORD = re.compile(r"[^\W\d_]+\.?$")
 _YEAR = re.compile(r"(?<![\d.,])(?:1[5-9]|20)\d\d$")
 _REMARK = re.compile(r"\([^()]*[^\W\d_]{3,}[^()]*\)$")
@@ -94,7 +98,7 @@ def _is_mark(before: str, script: str) -> bool:
         return True
     if word is None or word[0] in _UNITS:
         return script[:1] in "†‡§¶"
-    return len(word[0]) > 2 or (word[0].islower() and len(word[0]) > 1) or script[:1] in "†‡§¶"
+    return len(word[0]) > 2 or word[0].lower() in _SHORT_WORDS or script[:1] in "†‡§¶"
 
 
 def _is_variable(before: str) -> bool:

@@ -152,7 +152,7 @@ def _parser() -> MarkdownIt:
     markdown.use(footnote_plugin, inline=False).use(deflist_plugin).use(admon_plugin)
     markdown.use(superscript_plugin).use(sub_plugin)
     markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
-    around = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    around: Any = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     markdown.block.ruler.before("table", "grid_table", _grid_table, around)
     markdown.block.ruler.before("table", "simple_table", _simple_table, around)
     markdown.disable("footnote_tail")  # it would move the notes to the end
@@ -498,7 +498,7 @@ class _Content:
     def display(self, marks: list[tuple[int, int]]) -> MappedText:
         """Return the displayed text."""
         shown = MappedText()
-        outer: list[MappedText] = []  # around a superscript or subscript
+        outer: MappedText | None = None  # the text before a superscript or subscript
         firsts = [first for first, _ in marks]
         for index, token in enumerate(self.tokens):
             rule = bisect_right(firsts, index) - 1
@@ -507,13 +507,14 @@ class _Content:
                 continue
             script = _SCRIPT.fullmatch(token.content) if token.type == "html_inline" else None
             name = script[2].lower() if script else token.tag
-            if name in ("sup", "sub") and token.nesting != -1 and not (script and script[1]):
-                outer.append(shown)
-                shown = MappedText()
+            is_end = token.nesting == -1 or (script is not None and bool(script[1]))
+            if name in ("sup", "sub") and not is_end:
+                if outer is None:
+                    outer, shown = shown, MappedText()
             elif name in ("sup", "sub"):
-                if outer:
-                    add_script(outer[-1], shown, is_raised=name == "sup")
-                    shown = outer.pop()
+                if outer is not None:
+                    add_script(outer, shown, is_raised=name == "sup")
+                    shown, outer = outer, None
             elif token.type.startswith("math_inline"):
                 end = start + len(token.content) + 2 * len(token.markup)
                 written = self.text[start:end]
@@ -536,9 +537,9 @@ class _Content:
                 if not self.text.startswith(token.content, start):  # a link, displayed decoded
                     end = self.text.index(">", start)
                 self.add(shown, token.content, start, end)
-        for around in reversed(outer):  # what is not closed
-            around.extend(shown)
-            shown = around
+        if outer is not None:  # it is not closed
+            outer.extend(shown)
+            return outer
         return shown
 
     def add(self, shown: MappedText, text: str, start: int, end: int) -> None:

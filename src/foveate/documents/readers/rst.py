@@ -212,8 +212,8 @@ class _RstBlocks:
                 yield from self.lone_terms()
                 if written:
                     place = written.source_span(0, len(str(written)))
-                    shown = formulas.from_latex(str(written))
-                    yield Prose(MappedText.from_text(shown, *place), kind="formula")
+                    formula = formulas.from_latex(str(written))
+                    yield Prose(MappedText.from_text(formula, *place), kind="formula")
             elif isinstance(node, nodes.tgroup):
                 yield from self.table(node, first_line)
             elif isinstance(node, nodes.field_name):
@@ -224,8 +224,8 @@ class _RstBlocks:
             elif node is not header and not isinstance(node, _NOT_PROSE):
                 if isinstance(node, (nodes.footnote, nodes.citation)):
                     label = next(iter(node.findall(nodes.label)), None)
-                    written = f"[{label.astext()}]" if label else ""
-                    self.names = [(f"{written} ", written)] if written else []
+                    mark = f"[{label.astext()}]" if label else ""
+                    self.names = [(f"{mark} ", mark)] if mark else []
                 elif isinstance(node, nodes.list_item):
                     self.names = [("", "")]  # its number, if it has one
                 inner = level + isinstance(node, nodes.section)

@@ -392,9 +392,11 @@ def _is_code(pre: Element) -> bool:
         return True
     around = [pre]
     for ancestor in pre.ancestors():
-        if len(around) > 3 or ancestor.tag in ("td", "body", "main", "article"):
+        if len(around) > 3 or ancestor.tag in ("body", "main", "article"):
             break
         around.append(ancestor)
+        if ancestor.tag == "td":
+            break
     return any(_CODE.fullmatch(word) for element in around for word in element.words())
 
 
