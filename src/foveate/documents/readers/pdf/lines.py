@@ -13,7 +13,6 @@ from foveate.documents.readers.pdf.marks import is_note, write_mark
 from foveate.documents.readers.pdf.words import Words
 
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
-_MOST_COLUMNS = 4
 _NEAR = 3.0  # points by which the edge of a column may be missed
 _FEWEST_WORDS = 4  # in a line of prose
 _FEWEST_LINES = 4  # of a column of prose that begin at its edge
@@ -168,7 +167,7 @@ def find_frames(
 ) -> list[tuple[Frame, list[Segment]]]:
     """Divide a page into frames, in reading order.
 
-    Columns have the same width. What spans several columns (titles, wide figures and tables)
+    Columns have about the same width. What spans several columns (titles, wide figures and tables)
     separates what is above it from what is below it.
 
     Args:
@@ -181,7 +180,7 @@ def find_frames(
     """
     if not segments:
         return []
-    gutters = _find_gutters(segments) or _find_prose(segments, words)
+    gutters = _find_gutters(segments, words)
     if not gutters:
         return _side_frames(segments)
     frames: list[tuple[Frame, list[Segment]]] = []
@@ -243,42 +242,11 @@ def _crosses(segment: Segment, gutter: tuple[float, float]) -> bool:
     return segment.left < left - reach and segment.right > right + reach
 
 
-def _find_gutters(segments: Sequence[Segment]) -> list[tuple[float, float]]:
-    """Find the spaces between columns of equal width, as left and right edges."""
-    if len(segments) < 12:
-        return []
-    lefts = np.array([segment.left for segment in segments])
-    rights = np.array([segment.right for segment in segments])
-    start, end = _outer(lefts, 1), _outer(rights, -1)
-    width = end - start
-    if width <= 0:
-        return []
-    for columns in range(2, _MOST_COLUMNS + 1):
-        pitch = (width + 16) / columns
-        long = (rights - lefts > 0.55 * pitch) & (rights - lefts < 1.02 * pitch)
-        nearest = np.round((lefts - start) / pitch)
-        fits = long & (np.abs(lefts - start - nearest * pitch) < 0.08 * pitch)
-        edges: list[tuple[float, float]] = []
-        for column in range(columns):
-            mine = fits & (nearest == column)
-            if mine.sum() < 5:
-                break
-            left = Counter(np.round(lefts[mine] / 2).tolist()).most_common(1)[0][0]
-            aligned = mine & (np.abs(lefts - left * 2) < _NEAR)
-            if aligned.sum() < 0.35 * mine.sum():
-                break
-            edges.append((float(left * 2), float(np.percentile(rights[aligned], 90))))
-        if len(edges) < columns:
-            continue
-        gutters = [(one[1], other[0]) for one, other in pairwise(edges)]
-        widths = [right - left for left, right in edges]
-        if all(right - left > 4 for left, right in gutters) and min(widths) > 0.8 * max(widths):
-            return gutters
-    return []
+def _find_gutters(segments: Sequence[Segment], words: Words) -> list[tuple[float, float]]:
+    """Find the spaces between columns of prose, as left and right edges.
 
-
-def _find_prose(segments: Sequence[Segment], words: Words) -> list[tuple[float, float]]:
-    """Find the spaces between columns of prose, however wide: two pages may be on one sheet."""
+    They may be wide: two pages may be on one sheet.
+    """
     prose = [segment for segment in segments if len(segment.words) >= _FEWEST_WORDS]
     begun = sum(words.texts[segment.words[0]][:1].isupper() for segment in prose)
     if begun > 0.75 * len(prose):  # rows of a table
@@ -290,24 +258,18 @@ def _find_prose(segments: Sequence[Segment], words: Words) -> list[tuple[float, 
     for left in sorted(2 * edge for edge, count in shared.items() if count >= _FEWEST_LINES):
         if columns and left < columns[-1][1] + _NEAR:
             continue
-        mine = rights[(lefts > left - _NEAR) & (lefts < left + _INDENT)]
-        columns.append((left, float(np.percentile(mine, 75)), len(mine)))
+        mine = np.abs(lefts - left) < _NEAR
+        indented = (lefts > left - _NEAR) & (lefts < left + _INDENT)
+        columns.append((left, float(np.median(rights[mine])), int(indented.sum())))
     widths = [right - left for left, right, _ in columns]
     if len(columns) < 2 or min(widths) < 0.6 * max(widths):
         return []
-    if sum(count for _, _, count in columns) < 0.7 * len(prose):
+    if sum(count for _, _, count in columns) < 0.6 * len(prose):
         return []
     return [
         (max(float(rights[rights < other].max()), right), other)
         for (_, right, _), (other, _, _) in pairwise(columns)
     ]
-
-
-def _outer(edges: NDArray[np.float64], side: int) -> float:
-    """Return the outermost edge that several segments share."""
-    counts = Counter(np.round(edges / 3).tolist())
-    shared = [edge for edge in list(counts) if counts[edge] + counts[edge + 1] >= 4]
-    return float(3 * side * min((side * edge for edge in shared), default=0.0))
 
 
 def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]]]:
