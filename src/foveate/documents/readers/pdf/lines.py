@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +155,7 @@ def find_segments(words: Words) -> list[Segment]:
         for first, last, corners, baseline, size in zip(
             starts.tolist(),
             ends,
-            _corners(boxes, starts).tolist(),
+            _corners(boxes, starts),
             baselines[mains].tolist(),
             sizes[mains].tolist(),
             strict=True,
@@ -327,16 +328,18 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
     sizes = np.round(places[:, 5], 1)
     largest, smallest = np.maximum.reduceat(sizes, starts), np.minimum.reduceat(sizes, starts)
     lines: list[Line] = []
-    for row, (indices, row_glued, cells), first, corners, share, size, is_even in zip(
+    for row, (indices, row_glued, cells), first, corners, styled, size, is_even in zip(
         rows,
         ordered,
         starts.tolist(),
-        _corners(places, starts).tolist(),
-        shares.tolist(),
+        _corners(places, starts),
+        _fours(shares),
         largest.tolist(),
         (largest == smallest).tolist(),
         strict=True,
     ):
+        left, top, right, bottom = corners
+        bold, italic, mono, math = styled
         last = first + len(indices)
         own = places[first:last]
         texts = tuple([words.texts[n] for n in indices])
@@ -354,8 +357,8 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
         cells = [] if _is_stretched(own, cells, frame) else cells
         lead = _lead(styles[first:last])
         lines.append(
-            Line(page, texts, tuple(row_glued), own, tuple(cells), *corners, baseline, size,
-                 *share, lead, frame)
+            Line(page, texts, tuple(row_glued), own, tuple(cells), left, top, right, bottom,
+                 baseline, size, bold, italic, mono, math, lead, frame)
         )  # fmt: skip
     return lines
 
@@ -449,10 +452,17 @@ def _write_marks(
     return tuple(marked)
 
 
-def _corners(boxes: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
+Four = tuple[float, float, float, float]
+
+
+def _corners(boxes: NDArray[np.float32], starts: NDArray[np.intp]) -> list[Four]:
     """Return the left, top, right and bottom edges of what groups of boxes cover."""
     first = np.minimum.reduceat(boxes[:, :2], starts)
-    return np.concatenate([first, np.maximum.reduceat(boxes[:, 2:4], starts)], axis=1)
+    return _fours(np.concatenate([first, np.maximum.reduceat(boxes[:, 2:4], starts)], axis=1))
+
+
+def _fours(table: NDArray[Any]) -> list[Four]:
+    return [(first, second, third, last) for first, second, third, last in table.tolist()]
 
 
 def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame) -> bool:
@@ -482,7 +492,7 @@ def part_of(line: Line, first: int, last: int) -> Line:
     places = line.places[first:last]
     return Line(
         line.page, line.words[first:last], line.glued[first:last], places, (),
-        *_corners(places, np.zeros(1, np.intp))[0].tolist(), line.baseline, line.size,
+        *_corners(places, np.zeros(1, np.intp))[0], line.baseline, line.size,
         line.bold, line.italic, line.mono, line.math,
         min(max(line.lead - first, 0), last - first), line.frame,
     )  # fmt: skip
