@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import repeat
 from threading import RLock
 from typing import NamedTuple
 
@@ -315,11 +315,10 @@ class _PageReader:
         run = np.cumsum(np.isin(np.arange(len(visible)), starts)) - 1
         asked = ~is_even[run]
         asked[starts] = True
-        place = np.zeros(2)
-        across, down = place.ctypes.data, place.ctypes.data + place.itemsize
-        for index in visible[asked].tolist():
-            _get_origin(self._handle, index, across, down)
-            origins[index] = place
+        indices = visible[asked]
+        across = indices * 2 * origins.itemsize + origins.ctypes.data
+        rows = indices.tolist(), across.tolist(), (across + origins.itemsize).tolist()
+        deque(map(_get_origin, repeat(self._handle), *rows), maxlen=0)
         shared = origins[visible[starts][run], 1]
         origins[visible, 1] = np.where(asked, origins[visible, 1], shared)
         origins[visible, 0] = np.where(asked, origins[visible, 0], boxes[visible, 0])
@@ -329,18 +328,13 @@ class _PageReader:
         self, owners: NDArray[np.uint64], indices: NDArray[np.intp], own_objects: set[int]
     ) -> tuple[NDArray[np.bool_], NDArray[np.float32], NDArray[np.float32], NDArray[np.int16]]:
         """Read what all characters of a text object share."""
-        count = len(owners)
-        drawn = np.zeros(count, np.bool_)
-        sizes = np.zeros(count, np.float32)
-        directions = np.zeros((count, 2), np.float32)
-        fonts = np.zeros(count, np.int16)
-        starts = np.flatnonzero(np.diff(owners.astype(np.int64), prepend=-1)).tolist()
+        starts = np.flatnonzero(np.diff(owners.astype(np.int64), prepend=-1))
+        styles: list[tuple[bool, float, float, float, int]] = []
         known: dict[int, tuple[bool, float, float, float, int]] = {}
         known_fonts: dict[int, int] = {}
-        for start, end in pairwise([*starts, count]):
-            owner = int(owners[start])
+        for owner, index in zip(owners[starts].tolist(), indices[starts].tolist(), strict=True):
             if owner not in known or not owner:
-                index, handle = int(indices[start]), _get_font(owner) if owner else 0
+                handle = _get_font(owner) if owner else 0
                 if not handle or handle not in known_fonts:
                     known_fonts[handle] = self._font_of(index)
                 known[owner] = (
@@ -348,12 +342,15 @@ class _PageReader:
                     *self._read_style(index),
                     known_fonts[handle],
                 )
-            is_drawn, size, across, down, font = known[owner]
-            drawn[start:end] = is_drawn
-            sizes[start:end] = size
-            directions[start:end] = across, down
-            fonts[start:end] = font
-        return drawn, sizes, directions, fonts
+            styles.append(known[owner])
+        table = np.array(styles, np.float64).reshape(-1, 5)
+        table = np.repeat(table, np.diff([*starts, len(owners)]), axis=0)
+        return (
+            table[:, 0] > 0,
+            table[:, 1].astype(np.float32),
+            table[:, 2:4].astype(np.float32),
+            table[:, 4].astype(np.int16),
+        )
 
     def _read_style(self, index: int) -> tuple[float, float, float]:
         """Return the size and the direction of a character."""

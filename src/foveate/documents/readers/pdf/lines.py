@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from foveate.documents.readers.pdf.marks import is_note, write_mark
 from foveate.documents.readers.pdf.words import Words
 
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
-_MOST_COLUMNS = 4
 _NEAR = 3.0  # points by which the edge of a column may be missed
 _FEWEST_WORDS = 4  # in a line of prose
 _FEWEST_LINES = 4  # of a column of prose that begin at its edge
@@ -155,7 +155,7 @@ def find_segments(words: Words) -> list[Segment]:
         for first, last, corners, baseline, size in zip(
             starts.tolist(),
             ends,
-            _corners(boxes, starts).tolist(),
+            _corners(boxes, starts),
             baselines[mains].tolist(),
             sizes[mains].tolist(),
             strict=True,
@@ -168,7 +168,7 @@ def find_frames(
 ) -> list[tuple[Frame, list[Segment]]]:
     """Divide a page into frames, in reading order.
 
-    Columns have the same width. What spans several columns (titles, wide figures and tables)
+    Columns have about the same width. What spans several columns (titles, wide figures and tables)
     separates what is above it from what is below it.
 
     Args:
@@ -181,7 +181,7 @@ def find_frames(
     """
     if not segments:
         return []
-    gutters = _find_gutters(segments) or _find_prose(segments, words)
+    gutters = _find_gutters(segments, words)
     if not gutters:
         return _side_frames(segments)
     frames: list[tuple[Frame, list[Segment]]] = []
@@ -243,42 +243,11 @@ def _crosses(segment: Segment, gutter: tuple[float, float]) -> bool:
     return segment.left < left - reach and segment.right > right + reach
 
 
-def _find_gutters(segments: Sequence[Segment]) -> list[tuple[float, float]]:
-    """Find the spaces between columns of equal width, as left and right edges."""
-    if len(segments) < 12:
-        return []
-    lefts = np.array([segment.left for segment in segments])
-    rights = np.array([segment.right for segment in segments])
-    start, end = _outer(lefts, 1), _outer(rights, -1)
-    width = end - start
-    if width <= 0:
-        return []
-    for columns in range(2, _MOST_COLUMNS + 1):
-        pitch = (width + 16) / columns
-        long = (rights - lefts > 0.55 * pitch) & (rights - lefts < 1.02 * pitch)
-        nearest = np.round((lefts - start) / pitch)
-        fits = long & (np.abs(lefts - start - nearest * pitch) < 0.08 * pitch)
-        edges: list[tuple[float, float]] = []
-        for column in range(columns):
-            mine = fits & (nearest == column)
-            if mine.sum() < 5:
-                break
-            left = Counter(np.round(lefts[mine] / 2).tolist()).most_common(1)[0][0]
-            aligned = mine & (np.abs(lefts - left * 2) < _NEAR)
-            if aligned.sum() < 0.35 * mine.sum():
-                break
-            edges.append((float(left * 2), float(np.percentile(rights[aligned], 90))))
-        if len(edges) < columns:
-            continue
-        gutters = [(one[1], other[0]) for one, other in pairwise(edges)]
-        widths = [right - left for left, right in edges]
-        if all(right - left > 4 for left, right in gutters) and min(widths) > 0.8 * max(widths):
-            return gutters
-    return []
+def _find_gutters(segments: Sequence[Segment], words: Words) -> list[tuple[float, float]]:
+    """Find the spaces between columns of prose, as left and right edges.
 
-
-def _find_prose(segments: Sequence[Segment], words: Words) -> list[tuple[float, float]]:
-    """Find the spaces between columns of prose, however wide: two pages may be on one sheet."""
+    They may be wide: two pages may be on one sheet.
+    """
     prose = [segment for segment in segments if len(segment.words) >= _FEWEST_WORDS]
     begun = sum(words.texts[segment.words[0]][:1].isupper() for segment in prose)
     if begun > 0.75 * len(prose):  # rows of a table
@@ -290,24 +259,18 @@ def _find_prose(segments: Sequence[Segment], words: Words) -> list[tuple[float, 
     for left in sorted(2 * edge for edge, count in shared.items() if count >= _FEWEST_LINES):
         if columns and left < columns[-1][1] + _NEAR:
             continue
-        mine = rights[(lefts > left - _NEAR) & (lefts < left + _INDENT)]
-        columns.append((left, float(np.percentile(mine, 75)), len(mine)))
+        mine = np.abs(lefts - left) < _NEAR
+        indented = (lefts > left - _NEAR) & (lefts < left + _INDENT)
+        columns.append((left, float(np.median(rights[mine])), int(indented.sum())))
     widths = [right - left for left, right, _ in columns]
     if len(columns) < 2 or min(widths) < 0.6 * max(widths):
         return []
-    if sum(count for _, _, count in columns) < 0.7 * len(prose):
+    if sum(count for _, _, count in columns) < 0.6 * len(prose):
         return []
     return [
         (max(float(rights[rights < other].max()), right), other)
         for (_, right, _), (other, _, _) in pairwise(columns)
     ]
-
-
-def _outer(edges: NDArray[np.float64], side: int) -> float:
-    """Return the outermost edge that several segments share."""
-    counts = Counter(np.round(edges / 3).tolist())
-    shared = [edge for edge in list(counts) if counts[edge] + counts[edge + 1] >= 4]
-    return float(3 * side * min((side * edge for edge in shared), default=0.0))
 
 
 def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]]]:
@@ -365,16 +328,18 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
     sizes = np.round(places[:, 5], 1)
     largest, smallest = np.maximum.reduceat(sizes, starts), np.minimum.reduceat(sizes, starts)
     lines: list[Line] = []
-    for row, (indices, row_glued, cells), first, corners, share, size, is_even in zip(
+    for row, (indices, row_glued, cells), first, corners, styled, size, is_even in zip(
         rows,
         ordered,
         starts.tolist(),
-        _corners(places, starts).tolist(),
-        shares.tolist(),
+        _corners(places, starts),
+        _fours(shares),
         largest.tolist(),
         (largest == smallest).tolist(),
         strict=True,
     ):
+        left, top, right, bottom = corners
+        bold, italic, mono, math = styled
         last = first + len(indices)
         own = places[first:last]
         texts = tuple([words.texts[n] for n in indices])
@@ -392,8 +357,8 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
         cells = [] if _is_stretched(own, cells, frame) else cells
         lead = _lead(styles[first:last])
         lines.append(
-            Line(page, texts, tuple(row_glued), own, tuple(cells), *corners, baseline, size,
-                 *share, lead, frame)
+            Line(page, texts, tuple(row_glued), own, tuple(cells), left, top, right, bottom,
+                 baseline, size, bold, italic, mono, math, lead, frame)
         )  # fmt: skip
     return lines
 
@@ -487,10 +452,17 @@ def _write_marks(
     return tuple(marked)
 
 
-def _corners(boxes: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
+Four = tuple[float, float, float, float]
+
+
+def _corners(boxes: NDArray[np.float32], starts: NDArray[np.intp]) -> list[Four]:
     """Return the left, top, right and bottom edges of what groups of boxes cover."""
     first = np.minimum.reduceat(boxes[:, :2], starts)
-    return np.concatenate([first, np.maximum.reduceat(boxes[:, 2:4], starts)], axis=1)
+    return _fours(np.concatenate([first, np.maximum.reduceat(boxes[:, 2:4], starts)], axis=1))
+
+
+def _fours(table: NDArray[Any]) -> list[Four]:
+    return [(first, second, third, last) for first, second, third, last in table.tolist()]
 
 
 def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame) -> bool:
@@ -520,7 +492,7 @@ def part_of(line: Line, first: int, last: int) -> Line:
     places = line.places[first:last]
     return Line(
         line.page, line.words[first:last], line.glued[first:last], places, (),
-        *_corners(places, np.zeros(1, np.intp))[0].tolist(), line.baseline, line.size,
+        *_corners(places, np.zeros(1, np.intp))[0], line.baseline, line.size,
         line.bold, line.italic, line.mono, line.math,
         min(max(line.lead - first, 0), last - first), line.frame,
     )  # fmt: skip

@@ -9,7 +9,6 @@ from statistics import median
 
 import numpy as np
 import pypdfium2 as pdfium
-from langcodes import Language
 
 from foveate.documents.readers.pdf.lines import Frame, Line
 from foveate.documents.structure import DocumentError
@@ -31,6 +30,8 @@ def check_tesseract(languages: str) -> str:
     Raises:
         DocumentError: Tesseract or one of the models is not installed.
     """
+    from langcodes import Language
+
     if which("tesseract") is None:
         raise DocumentError(
             "has pages to read by character recognition, which needs the program tesseract: "

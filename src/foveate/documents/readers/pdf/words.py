@@ -160,7 +160,9 @@ def _find_starts(
     apart = (gaps > np.where(wide, 0.5, _SPACE) * size) | (gaps < -0.7 * size)
     script = (falls > 0.1 * size) | (np.minimum(sizes[1:], sizes[:-1]) < 0.75 * size)
     breaks = spaced[1:] | apart | script | np.isin(codes[:-1], _STOPS)
-    breaks &= ~_find_spaced_letters(codes, breaks, spaced[1:], gaps / size, falls > 0.1 * size)
+    breaks &= ~_find_spaced_letters(
+        codes, breaks, spaced[1:], (gaps / size).astype(np.float32), falls > 0.1 * size
+    )
     starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
     # PDFium takes what is raised for another line.
     near = np.where(
