@@ -29,7 +29,7 @@ def read(data: bytes) -> ParsedText:
         import kreuzberg
     except ImportError as error:
         raise ImportError(
-            "presentations and spreadsheets need kreuzberg: pip install 'foveate[office]'"
+            "presentations and spreadsheets need kreuzberg: run pip install 'foveate[office]'."
         ) from error
     format = sniff_bytes(None, data)
     if format not in _TYPES:
