@@ -376,6 +376,89 @@ _CSV = 'title,text,price\nCod,"Cod swim. They ""eat"".",3\nEels,Eels are long.,4
 _MBOX = f"From ann@a.b Mon Nov 20 10:00:00 2023\n{EMAIL}\n" * 2
 _FILES = {"notes/a.txt": PLAIN.encode(), "b.md": MARKDOWN.encode(), "c.html": HTML.encode()}
 
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+SLIDES = "http://schemas.openxmlformats.org/presentationml/2006/main"
+SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def _relationships(**targets: tuple[str, str]) -> str:
+    inner = "".join(
+        f'<Relationship Id="{name}" Type="{OFFICE}/{kind}" Target="{target}"/>'
+        for name, (kind, target) in targets.items()
+    )
+    return f'<Relationships xmlns="{PACKAGE}/relationships">{inner}</Relationships>'
+
+
+def pptx(*slides: tuple[str, str]) -> bytes:
+    """A presentation of slides, each with a title and a text."""
+
+    def shape(kind: str, text: str) -> str:
+        return (
+            f'<p:sp><p:nvSpPr><p:cNvPr id="1" name="x"/><p:cNvSpPr/><p:nvPr><p:ph type="{kind}"/>'
+            f"</p:nvPr></p:nvSpPr><p:spPr/><p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r>"
+            "</a:p></p:txBody></p:sp>"
+        )
+
+    spaces = f'xmlns:p="{SLIDES}" xmlns:a="{DRAWING}" xmlns:r="{OFFICE}"'
+    ids = "".join(f'<p:sldId id="{255 + n}" r:id="s{n}"/>' for n in range(1, len(slides) + 1))
+    names = {f"s{n}": ("slide", f"slides/slide{n}.xml") for n in range(1, len(slides) + 1)}
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types"/>',
+        "_rels/.rels": _relationships(r=("officeDocument", "ppt/presentation.xml")),
+        "ppt/presentation.xml": f"<p:presentation {spaces}><p:sldIdLst>{ids}</p:sldIdLst>"
+        "</p:presentation>",
+        "ppt/_rels/presentation.xml.rels": _relationships(**names),
+    }
+    for number, (title, text) in enumerate(slides, 1):
+        parts[f"ppt/slides/slide{number}.xml"] = (
+            f"<p:sld {spaces}><p:cSld><p:spTree>{shape('title', title)}{shape('body', text)}"
+            "</p:spTree></p:cSld></p:sld>"
+        )
+    return pack_zip({name: part.encode() for name, part in parts.items()})
+
+
+def xlsx(name: str, rows: list[list[str]]) -> bytes:
+    """A workbook with a sheet."""
+    written = "".join(
+        "<row>" + "".join(f'<c t="inlineStr"><is><t>{cell}</t></is></c>' for cell in row) + "</row>"
+        for row in rows
+    )
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types"/>',
+        "_rels/.rels": _relationships(r=("officeDocument", "xl/workbook.xml")),
+        "xl/workbook.xml": f'<workbook xmlns="{SHEETS}" xmlns:r="{OFFICE}"><sheets>'
+        f'<sheet name="{name}" sheetId="1" r:id="s1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": _relationships(s1=("worksheet", "worksheets/sheet1.xml")),
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{SHEETS}"><sheetData>{written}'
+        "</sheetData></worksheet>",
+    }
+    return pack_zip({name: part.encode() for name, part in parts.items()})
+
+
+def _ods() -> bytes:
+    spaces = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table", "text")
+    )
+    cells = "".join(
+        f'<table:table-cell office:value-type="string"><text:p>{text}</text:p></table:table-cell>'
+        for text in ("Cod swim.", "They eat.")
+    )
+    content = (
+        f"<office:document-content{spaces}><office:body><office:spreadsheet><table:table "
+        f'table:name="Fish"><table:table-row>{cells}</table:table-row></table:table>'
+        "</office:spreadsheet></office:body></office:document-content>"
+    )
+    mimetype = b"application/vnd.oasis.opendocument.spreadsheet"
+    manifest = (
+        b'<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"/>'
+    )
+    parts = {"content.xml": content.encode(), "META-INF/manifest.xml": manifest}
+    return pack_zip({"mimetype": mimetype, **parts})
+
+
 SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "text": lambda: [
         PLAIN.encode(),
@@ -402,6 +485,9 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "docx": lambda: [_docx()],
     "odt": lambda: [_odt()],
     "epub": lambda: [_epub()],
+    "pptx": lambda: [pptx(("Cod", "Cod swim. They eat."), ("Eel", "Eels are long."))],
+    "xlsx": lambda: [xlsx("Fish", [["name", "text"], ["Cod", "Cod swim."], ["Eel", "Eels hide."]])],
+    "ods": lambda: [_ods()],
     "zip": lambda: [pack_zip(_FILES)],
     "tar": lambda: [pack_tar(_FILES), gzip.compress(pack_tar(_FILES), mtime=0)],
 }

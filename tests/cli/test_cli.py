@@ -229,7 +229,7 @@ OUTSIDE = (
         ("missing.txt", None, "does not exist"),
         ("empty.txt", b"", "is empty"),
         ("binary.txt", b"MZ\0\0\1", "is not text"),
-        ("table.xlsx", b"PK\3\4\0", "ends in .xlsx"),
+        ("table.xls", b"PK\3\4\0", "ends in .xls"),
         ("bodiless.html", b"<html><head><title>t</title></head></html>", "bodiless.html"),
         ("bomb.xml", BOMB, "entit"),
         ("outside.xml", OUTSIDE, "entit"),

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import importlib.util
 import io
 import json
 import lzma
@@ -54,7 +55,7 @@ def folder(tmp_path):
         ".git/x.txt": "No.",
         "program": "\x7fELF\0",
         "picture.xml": "<svg/>",
-        "table.xlsx": zipped({"xl/a.xml": "<a/>"}),
+        "table.xls": zipped({"xl/a.xml": "<a/>"}),
         "README": "Read me.",
         "notes/deep/z.txt": "Deep.",
     }
@@ -427,3 +428,17 @@ def zip_without_marks(name):
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(placeholder, "Hello there.")
     return content.getvalue().replace(placeholder.encode(), name)
+
+
+def test_formats_whose_extra_is_missing_are_skipped_in_folders(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("Hello there.")
+    (tmp_path / "b.xlsx").write_bytes(zip_without_marks(b"xl/workbook.xml"))
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "foveate.documents.formats.find_spec",
+        lambda name: None if name == "kreuzberg" else find(name),
+    )
+    skipped = []
+    documents = list(read_documents(tmp_path, on_skip=skipped.append))
+    assert [document.text for document in documents] == ["Hello there."]
+    assert skipped == [str(tmp_path / "b.xlsx")]

@@ -330,3 +330,7 @@ def test_a_forwarded_message_alone():
     said = f"--b\nContent-Type: text/plain\n\nFor you.\n{body}"
     document = read(said, type='multipart/mixed; boundary="b"')
     assert texts_of(document) == ["For you."]
+
+
+def test_a_sender_in_thousands_of_parentheses():
+    assert texts_of(read("Cod swim.", sender="(" * 3_000 + " a@b.c")) == ["Cod swim."]

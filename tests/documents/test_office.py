@@ -1,5 +1,6 @@
 """Word (DOCX) and OpenDocument texts (ODT)."""
 
+import sys
 from io import BytesIO
 from itertools import groupby
 from random import Random
@@ -8,6 +9,7 @@ import docx as python_docx
 import pytest
 
 from foveate.documents import Document, DocumentError
+from fuzz_seeds import pptx, xlsx
 from tests.documents.packages import OFFICE, PACKAGE, archive, docx, flat_odt, odt
 
 
@@ -691,3 +693,32 @@ def test_scripts_of_an_odt():
     document = Document.from_bytes(odt(text, styles))
     shown = [sentence.text for sentence in document.sentences()]
     assert shown == ["It is 10^3 on the 2nd day.", "As shown, x_i rose."]
+
+
+def test_slides_have_their_numbers(outline):
+    pytest.importorskip("kreuzberg")
+    document = Document.from_bytes(pptx(("Cod", "Cod swim. They eat."), ("Eel", "Eels hide.")))
+    assert outline(document) == [("Cod", ["Cod swim.", "They eat."]), ("Eel", ["Eels hide."])]
+    assert [span.place for span in document.spans()] == ["slide 1", "slide 1", "slide 2"]
+
+
+def test_rows_have_their_sheets(outline):
+    pytest.importorskip("kreuzberg")
+    document = Document.from_bytes(xlsx("Prices", [["Item", "Price"], ["Hose", "5"], ["Tap", "6"]]))
+    assert outline(document) == [("Prices", ["Item: Hose; Price: 5", "Item: Tap; Price: 6"])]
+    assert [span.place for span in document.spans()] == [
+        "sheet Prices, row 2",
+        "sheet Prices, row 3",
+    ]
+
+
+def test_a_damaged_presentation_is_refused():
+    pytest.importorskip("kreuzberg")
+    with pytest.raises(DocumentError, match="PPTX"):
+        Document.from_bytes(pptx(("Cod", "Cod swim."))[:-100], format="pptx")
+
+
+def test_presentations_without_kreuzberg_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kreuzberg", None)
+    with pytest.raises(ImportError, match=r"foveate\[office\]"):
+        Document.from_bytes(pptx(("Cod", "Cod swim.")))

@@ -144,6 +144,7 @@ def test_what_jats_knows_beside_paragraphs(in_source):
     document = Document.from_text(JATS_PARTS, format="jats")
     assert kinds(document) == [
         ("prose", ["As shown, x is x^2."]),
+        ("formula", ["z"]),
         ("caption", ["Fig. 2: A cod."]),
         ("caption", ["At dinner."]),
         ("footnote", ["a. Mostly."]),
@@ -196,7 +197,8 @@ def test_what_tei_knows_beside_paragraphs():
 
 NAMES = {
     "jats": "p sec title fig label caption table-wrap table thead tr td th fn list-item term def "
-    "ref-list ref element-citation name surname italic disp-formula math msup mi break",
+    "ref-list ref element-citation name surname italic disp-formula math msup mi break sup sub "
+    "xref",
     "tei": "p div head figure figDesc table row cell note item listBibl biblStruct author lb "
     "formula",
 }
@@ -282,3 +284,13 @@ def test_marks_of_footnotes_are_not_shown():
     written = '<p>See <xref>[1]</xref>. More<xref ref-type="fn" rid="f">a</xref>.</p>'
     document = Document.from_text(JATS.replace("<p>After.</p>", written), format="jats")
     assert "More." in [sentence.text for sentence in document.sentences()]
+
+
+def test_a_formula_set_apart_within_a_sentence():
+    fraction = "<math><mfrac><mi>a</mi><mi>b</mi></mfrac></math>"
+    jats = (
+        "<article><body><p>The rate<disp-formula><label>(1)</label><alternatives><tex-math>x"
+        f"</tex-math>{fraction}</alternatives></disp-formula>holds.</p></body></article>"
+    )
+    [sentence] = Document.from_text(jats, format="jats").sentences()
+    assert sentence.text == "The rate a/b holds."

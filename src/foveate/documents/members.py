@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from foveate.documents.archives import unpacked_size
 from foveate.documents.compression import decompress, strip_suffix
 from foveate.documents.decoding import File, is_text, load_decompressed
-from foveate.documents.formats import Member
+from foveate.documents.formats import FORMATS, Member
 from foveate.documents.recognition import format_from_name, sniff, sniff_bytes
 from foveate.documents.structure import DocumentError
 
@@ -108,13 +108,15 @@ class _Expansion:
 
 
 def is_readable(name: str, head: bytes) -> bool:
-    """Return whether a file that was found, rather than named, is in a known format.
+    """Return whether a file that was found, rather than named, is in a format that can be read.
 
     Args:
         name: The file's name.
         head: Its decompressed content, or the beginning of it.
     """
     format = sniff_bytes(format_from_name(name), head)
+    if format in FORMATS and not FORMATS[format].is_installed:
+        return False
     if format == "xml":
         try:
             format = sniff(format, head.replace(b"\0", b"").decode("latin-1"))  # or UTF-16

@@ -197,7 +197,9 @@ class _MarkdownBlocks:
                 rows.append([])
                 self.at = self.line(token).start()
             elif token.type == "table_close":
-                yield from table_blocks(rows, num_head_rows=1)
+                if len(rows) == 1:  # a row alone holds no heads
+                    rows = [[Cell(cell.text) for cell in rows[0]]]
+                yield from table_blocks(rows, num_head_rows=int(len(rows) > 1))
                 rows = []
             elif token.type == "html_block":
                 yield from self.html(token)

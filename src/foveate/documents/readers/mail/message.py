@@ -158,7 +158,10 @@ def header(message: EmailMessage, name: str) -> str:
 
 def sender(message: EmailMessage) -> tuple[str, str]:
     """Return the name and the address of who sent a message; empty if unknown."""
-    name, address = parseaddr(collapse(_written(message, "From")))
+    try:
+        name, address = parseaddr(collapse(_written(message, "From")))
+    except RecursionError:  # thousands of parentheses
+        return "", ""
     return collapse(_decode_words(name)), address
 
 

@@ -218,6 +218,9 @@ class _Handler:
             if self.formula.is_over:
                 tree, self.formula = self.formula.close(), None
                 self.show(formulas.from_mathml(tree), self.formula_start, self.source_offset())
+        if element.name in self.vocabulary.breaks:
+            at = self.source_offset()
+            self.show(" ", at, at)
         if "script" in roles and self.within["script"] == 1:
             self.end_script(roles[1])
         if {"blocks", "sections", "floats"}.intersection(roles):
@@ -256,6 +259,7 @@ class _Handler:
             return []
         vocabulary, within = self.vocabulary, self.within
         is_mark = attributes.get("ref-type") in ("fn", "table-fn")
+        is_mark |= (parent.name, name) == ("disp-formula", "label")
         if name in vocabulary.hidden or "fn-type" in attributes or is_mark:
             return ["hidden"]
         is_reference = "bibr" in (attributes.get("ref-type"), attributes.get("type"))
@@ -264,6 +268,8 @@ class _Handler:
         look = attributes.get("rend", "") if name == "hi" else name
         if is_reference or look.startswith(("sup", "sub")):
             return ["script", "reference" if is_reference else look[:3]]
+        if name == "disp-formula" and not within["cells"]:
+            return ["blocks"] if not self.shown or self.is_sentence_over() else []
         if name in vocabulary.floats and self.shown and not self.is_sentence_over():
             return ["hidden"]  # rather than tearing the sentence apart
         roles = [role for role in ("parts", "sections") if name in getattr(vocabulary, role)]

@@ -22,6 +22,7 @@ _JATS = xml.Vocabulary(
         "fn": "footnote",
         "table-wrap-foot": "footnote",
         "ref": "reference",
+        "disp-formula": "formula",
     },
     floats=name_set("fig fig-group table-wrap table-wrap-group fn"),
     labels=frozenset(
@@ -38,9 +39,9 @@ _JATS = xml.Vocabulary(
         "name": " ",
     },
     openings={"lpage": "–"},
-    breaks=name_set("break verse-line"),
+    breaks=name_set("break verse-line disp-formula"),
     hidden=name_set(
-        "disp-formula disp-formula-group tex-math annotation supplementary-material media graphic "
+        "tex-math annotation supplementary-material media graphic "
         "code preformat sub-article response object-id pub-id"
     ),
     default_headings={"abstract": "Abstract", "ref-list": "References"},
@@ -53,7 +54,7 @@ _PUBLICATIONS = ("pub", "epub", "epub-ppub", "ppub", "collection")
 def read(text: str) -> ParsedText:
     """Read abstract, body, appendices, captions, tables, footnotes and references.
 
-    Displayed formulas and supplementary material are skipped.
+    Code and supplementary material are skipped.
     """
     parsed, header = xml.read(text, _JATS)
     parsed.authors = clean_names(_authors(header))
