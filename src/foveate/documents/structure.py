@@ -121,7 +121,7 @@ class Span:
         text: The words of the span, without markup.
         speaker: Who says them; None if the document does not say.
         place: Where a reader of the source finds the span's first character, in the terms of its
-            format: "page 3", "line 120", "paragraph 12", "0:12:05".
+            format: "page 3", "page xii", "line 120", "paragraph 12", "0:12:05".
         boxes: The rectangles of the span, one for each line, for formats with pages.
     """
 
