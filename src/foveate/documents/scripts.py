@@ -77,7 +77,7 @@ def signs(before: str, script: str, *, is_raised: bool) -> tuple[str, str] | Non
     is_text = script.replace(".", "").isalpha()
     if is_raised and is_text and not (_VARIABLE.fullmatch(script) and _is_variable(before)):
         return "", ""
-    if not is_raised and script.isdigit() and _is_chemical(before):
+    if not is_raised and script.isdigit() and is_chemical(before):
         return "", ""
     sign = "^" if is_raised else "_"
     return (sign, "") if _PLAIN.fullmatch(script) else (f"{sign}{{", "}")
@@ -107,7 +107,7 @@ def _is_variable(before: str) -> bool:
     return word is None or len(word[0]) == 1 or word[0] in _UNITS
 
 
-def _is_chemical(before: str) -> bool:
+def is_chemical(before: str) -> bool:
     """Return whether a text ends with the symbols of chemical elements, such as H or Ca(OH)."""
     match = _CHEMICAL.search(before)
     symbols = _ELEMENT.findall(match[0]) if match else ()

@@ -2,6 +2,8 @@
 
 import re
 
+from foveate.documents.scripts import is_chemical
+
 _LETTER = "[\\dA-Za-zµΑ-ϿΩÅ℃\U0001d400-\U0001d7ff]"
 _BASE = re.compile(  # nothing, a symbol, a unit or a number that is not a year
     rf"(?!(?:is|it|of|to|on|as|at|by|an|or|if|we|he|us|be|so|no|do)$)(?:.*[/·⋅×*^(+=−-])?{_LETTER}{{1,2}}"
@@ -49,6 +51,8 @@ def write_mark(base: str, mark: str, is_raised: bool, is_small: bool) -> str:
     else:
         sign = "_"
         if not is_small or not _INDEX.fullmatch(mark) or not base[-1:].isalnum():
+            return mark
+        if mark.isdigit() and is_chemical(base):  # CO2
             return mark
     is_plain = mark.isalnum() or (is_raised and _EXPONENT.fullmatch(mark))
     return sign + (mark if is_plain else f"{{{mark}}}")
