@@ -136,7 +136,7 @@ class Tools:
         spans = part.spans()
         _check_range("offset", offset, 0, len(spans) - 1)
         end = min(offset + sentences, len(spans))
-        from foveate.tasks.context import sentence_separators
+        from foveate.tasks.surroundings import sentence_separators
 
         shown = zip(spans[offset:end], sentence_separators(part)[offset:end], strict=True)
         paragraphs = []
@@ -247,12 +247,12 @@ class Tools:
 
     def _results(self, hits: "Sequence[Hit]", num_sentences: int) -> str:
         """Reply with what was found, and the sentences around it."""
-        from foveate.tasks.context import contexts
+        from foveate.tasks.surroundings import surroundings
 
         found = []
         for number, hit in enumerate(hits, 1):
             document = self._index.document(hit.document_idx)
-            [near] = contexts(document, [hit.quoted], num_sentences)
+            [near] = surroundings(document, [hit.quoted], num_sentences)
             text = "".join(one.separator + one.span.text for one in near).strip()
             where = f"{_where(hit.span)} · document {hit.document_idx}"
             found.append(f"{number}. {where}\n{text}\n")

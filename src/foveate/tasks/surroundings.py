@@ -11,7 +11,7 @@ from foveate.documents.sentences import join_sentences
 
 
 @dataclass(frozen=True, slots=True)
-class ContextSentence:
+class NearbySentence:
     """A sentence in or near a result.
 
     Attributes:
@@ -26,12 +26,12 @@ class ContextSentence:
     separator: str
 
 
-def contexts(
+def surroundings(
     document: Document,
     results: Sequence[Span],
     num_sentences: int,
     marked: Sequence[Span] | None = None,
-) -> list[list[ContextSentence]]:
+) -> list[list[NearbySentence]]:
     """Return the sentences of each result, with those around it in the same section.
 
     Args:
@@ -45,10 +45,10 @@ def contexts(
 
     Example:
         >>> from foveate import Document, search
-        >>> from foveate.tasks.context import contexts
+        >>> from foveate.tasks.surroundings import surroundings
         >>> sea = Document.from_sections("Sea", [("Fish", "Cod swim. They eat. They sleep.")])
         >>> [hit] = search("What do fish live on?", sea, top_k=1)
-        >>> [(near.span.text, near.is_marked) for near in contexts(sea, [hit.span], 1)[0]]
+        >>> [(near.span.text, near.is_marked) for near in surroundings(sea, [hit.span], 1)[0]]
         [('Cod swim.', False), ('They eat.', True), ('They sleep.', False)]
     """
     if num_sentences < 0:
@@ -67,7 +67,7 @@ def contexts(
             min(end + num_sentences, max(section_ends[section], end)),
         )
         is_marked = range(*_sentences_of(part, starts))
-        found.append([ContextSentence(spans[i], i in is_marked, separators[i]) for i in around])
+        found.append([NearbySentence(spans[i], i in is_marked, separators[i]) for i in around])
     return found
 
 
@@ -77,7 +77,7 @@ def title_of(document: Document) -> str:
 
 
 def sentence_separators(document: Document) -> list[str]:
-    """Return what precedes each sentence, see `ContextSentence`."""
+    """Return what precedes each sentence, see `NearbySentence`."""
     space = join_sentences(("", ""), document.language)
     return [
         "\n" if position == 0 or paragraph.kind in UNSPLIT else space
