@@ -27,8 +27,8 @@ from .reading import Reading
 if TYPE_CHECKING:
     from foveate.index import Index
     from foveate.inference import Answerer, Encoder, Summarizer
-    from foveate.tasks.surroundings import NearbySentence
     from foveate.tasks.hits import Hit
+    from foveate.tasks.surroundings import NearbySentence
 
 _PANEL = "Library"
 Writer = TypeVar("Writer", "Answerer", "Summarizer")

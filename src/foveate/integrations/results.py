@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
 from foveate.tasks.arguments import Unit
-from foveate.tasks.surroundings import surroundings
 from foveate.tasks.hits import Hit
+from foveate.tasks.surroundings import surroundings
 
 if TYPE_CHECKING:
     from foveate.index import Index
