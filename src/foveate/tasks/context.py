@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document, Span, as_documents
-from foveate.inference import Encoder, as_encoder
+from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import check_query
 from foveate.tasks.cut import Floats, Ints, Mask, best_cut
 from foveate.tasks.prompt import (
@@ -26,6 +25,9 @@ from foveate.tasks.prompt import (
 from foveate.tasks.relevance import relevance
 from foveate.tasks.summarize import gist_candidates, importance
 from foveate.tasks.tokens import Counter, token_counter
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 DEFAULT_TOKENS = 4000
 
@@ -66,7 +68,7 @@ def context(
     documents: Document | Sequence[Document],
     *,
     tokens: int = DEFAULT_TOKENS,
-    tokenizer: PreTrainedTokenizerBase | str | PathLike[str] | None = None,
+    tokenizer: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None,
     model: Encoder | str | PathLike[str] | None = None,
 ) -> Prompt:
     """Show documents to a language model, within a budget of tokens.
@@ -134,24 +136,29 @@ def context(
     if not documents:
         raise ValueError("there is no document to show: give at least one")
     count = token_counter(tokenizer)
+    encoder = as_encoder(model)
     parts = outline(documents)
-    weights = weigh(query, documents, parts, as_encoder(model))
+    weights = weigh(query, documents, encoder.encode(documents), parts, encoder)
     return fit(documents, parts, weights, tokens, count)
 
 
 def weigh(
-    query: str | None, documents: Sequence[Document], parts: Sequence[Part], encoder: Encoder
+    query: str | None,
+    documents: Sequence[Document],
+    vectors: Sequence[DocumentVectors],
+    parts: Sequence[Part],
+    encoder: Encoder,
 ) -> Floats:
     """Compute w of `context`: `(sentences,)`, counted over all documents.
 
     Args:
         query: What is looked for; None for a digest.
         documents: The documents.
+        vectors: Their vectors.
         parts: Their `outline`.
-        encoder: Encodes them.
+        encoder: The encoder that made them.
     """
     gists = []
-    vectors = encoder.encode(documents)
     for document, its_vectors in zip(documents, vectors, strict=True):
         scores = importance(document, its_vectors, encoder)
         if query is None:
@@ -281,8 +288,8 @@ def _tree(parts: Sequence[Part], weights: Floats, costs: _Costs) -> _Tree:
         add(idx, line * float(own.sum()), cost, (), 1)
         headings.append(around[-1])
         for passage in one.passages:
-            inside = weights[passage.start : passage.stop]
-            best = passage.start + int(inside.argmax())
+            inside = weights[list(passage)]
+            best = passage[int(inside.argmax())]
             others = [i for i in passage if i != best]
             rest = float(inside.sum() - weights[best])
             gain = (1 - line) * float(weights[best]) + (BEST - line) * rest

@@ -18,13 +18,13 @@ class Part(NamedTuple):
         depth: 0 of a document; of a section, the length of its path.
         heading: What is shown of its title, after a blank line; empty if it has none.
         sentences: The sentences directly in it, counted over all documents.
-        passages: The same, divided into passages.
+        passages: Those of them that may be shown, divided into passages.
     """
 
     depth: int
     heading: str
     sentences: range
-    passages: tuple[range, ...]
+    passages: tuple[Sequence[int], ...]
 
 
 class Line(NamedTuple):

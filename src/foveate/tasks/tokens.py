@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from transformers import PreTrainedTokenizerBase
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 BYTES_PER_TOKEN = 4
 
@@ -22,7 +24,7 @@ def estimate_tokens(texts: Sequence[str]) -> list[int]:
     return [-(-len(text.encode()) // BYTES_PER_TOKEN) for text in texts]
 
 
-def token_counter(tokenizer: PreTrainedTokenizerBase | str | PathLike[str] | None) -> Counter:
+def token_counter(tokenizer: "PreTrainedTokenizerBase | str | PathLike[str] | None") -> Counter:
     """Return what counts tokens.
 
     Args:
