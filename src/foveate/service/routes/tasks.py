@@ -219,15 +219,14 @@ def _context(
     else:
         conditions = _conditions(arguments, view)
         prompt = library.context(arguments.query, arguments.tokens, **conditions)
+    own_id = None if view is None else view.id
     return ContextResult(
         text=prompt.text,
         tokens=prompt.tokens,
         sentences=[
             ContextSentenceModel(
                 number=number,
-                document=library_id(prompt.document_idx[number])
-                if library is not None
-                else view and view.id,
+                document=own_id if library is None else library_id(prompt.document_idx[number]),
                 span=SpanModel.from_span(span),
             )
             for number, span in prompt.spans.items()
