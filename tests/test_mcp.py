@@ -129,7 +129,7 @@ def test_tools_explain_themselves(index):
             return (await client.list_tools()).tools, client.instructions
 
     tools, instructions = anyio.run(run)
-    names = ["search", "ask", "read", "summarize", "outline", "list_documents"]
+    names = ["search", "ask", "context", "read", "summarize", "outline", "list_documents"]
     assert [tool.name for tool in tools] == names
     assert all(f"`{name}`" in instructions for name in names)
     for tool in tools:
@@ -193,6 +193,15 @@ def test_read(call):
     assert text.endswith("… and 1 sentence more: give offset=2")
 
 
+def test_context(call):
+    text = call("context", query="How often was each count repeated?", tokens=60)
+    assert "# Herring" in text
+    assert "document" in text.splitlines()[-1]
+    digest = call("context", document="Herring", tokens=500)
+    assert "## Methods\n[1] We worked in June." in digest
+    assert digest.endswith("[1] to [5]: Herring · document 1")
+
+
 def test_outline(call):
     title, *sections = call("outline", document="Herring").splitlines()
     assert title == "Herring (document 1; 5 sentences)"
@@ -248,6 +257,8 @@ def test_nothing_is_found_in_an_empty_section(call):
             "Herring has no section 'Boats'",
         ),
         ("summarize", {"document": "Herring", "section": ""}, "Herring has no section ''"),
+        ("context", {"query": "cod", "tokens": 0}, "tokens must be from 1 to"),
+        ("context", {}, "2 documents match"),
         ("outline", {"document": "Herring", "max_depth": 0}, "max_depth must be at least 1"),
         ("read", {"document": "Herring", "offset": 5}, "offset must be from 0 to 4, got 5"),
         ("list_documents", {"offset": -1}, "offset must be at least 0"),

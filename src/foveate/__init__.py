@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from foveate.index import Index
     from foveate.inference import DocumentVectors, Encoder
     from foveate.tasks.ask import Answer, ask
+    from foveate.tasks.context import Prompt, context
     from foveate.tasks.embed import EmbeddedSpan, Embeddings, embed
     from foveate.tasks.hits import Hit
     from foveate.tasks.inspect import Inspection, inspect
@@ -34,10 +35,12 @@ _MODULE_OF = {
     "Index": "index",
     "Inspection": "tasks.inspect",
     "Keyword": "detectors",
+    "Prompt": "tasks.context",
     "Span": "documents",
     "Summary": "tasks.summarize",
     "SummarySentence": "tasks.summarize",
     "ask": "tasks.ask",
+    "context": "tasks.context",
     "embed": "tasks.embed",
     "inspect": "tasks.inspect",
     "keywords": "tasks.keywords",
@@ -59,10 +62,12 @@ __all__ = [
     "Index",
     "Inspection",
     "Keyword",
+    "Prompt",
     "Span",
     "Summary",
     "SummarySentence",
     "ask",
+    "context",
     "embed",
     "inspect",
     "keywords",

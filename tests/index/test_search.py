@@ -23,7 +23,7 @@ from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
 from foveate.index.snapshot import Snapshot
 from foveate.index.words import Postings, Words, add_up, impacts_of
 from foveate.tasks import bm25 as dense
-from foveate.tasks.context import contexts
+from foveate.tasks.surroundings import surroundings
 
 WORDS = ("cod", "eel", "whale", "foo_bar", "salt", "swims", "sleeps", "the", "under", "v1.2.3")
 TOLERANCE = 1e-3  # of scores, because vectors are rounded to float16
@@ -112,7 +112,7 @@ def test_a_document_leads_from_a_hit_to_what_is_around_it(index, folder):
     index.add(folder)
     [hit] = index.search("herring", path="*.md", top_k=1, where="text LIKE '%eat herring%'")
     document = index.document(hit.document_idx)
-    [near] = contexts(document, [hit.span], 1)
+    [near] = surroundings(document, [hit.span], 1)
     assert [one.span.text for one in near] == ["Cod swim.", "They eat herring."]
     with pytest.raises(ValueError, match=r"no document number 99: documents\(\) lists"):
         index.document(99)

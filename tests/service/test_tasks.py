@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foveate import Document, Encoder, Index, ask, keywords, search, summarize
+from foveate import Document, Encoder, Index, ask, context, keywords, search, summarize
 from foveate.service.app import create_app
 from tests.service.conftest import FISH, serving, write_pdf
 from tests.tree_bert import save_tree_bert
@@ -49,6 +49,34 @@ def test_search_in_a_document(served, document, small_encoder, by):
     of_sections = dict(enumerate(found["section_scores"]))
     for hit in sections:
         assert of_sections[spans.index(hit.span)] == pytest.approx(hit.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("query", [QUERY, None])
+@pytest.mark.parametrize("tokens", [40, 4000])
+def test_a_prompt_of_a_document(served, document, small_encoder, query, tokens):
+    document_id = served.upload()
+    found = answer(served, "/context", query=query, document=document_id, tokens=tokens)
+    expected = context(query, document, tokens=tokens, model=small_encoder)
+    assert (found["text"], found["tokens"]) == (expected.text, expected.tokens)
+    for one, (number, span) in zip(found["sentences"], expected.spans.items(), strict=True):
+        assert (one["number"], one["document"]) == (number, document_id)
+        assert place(one["span"])[1:] == (span.start, span.end, span.text)
+
+
+def test_a_prompt_of_the_library(served, library_folder, small_encoder):
+    index = Index.open(library_folder, model=small_encoder)
+    expected = index.context(QUERY, tokens=100)
+    found = answer(served, "/context", query=QUERY, tokens=100)
+    assert found["text"] == expected.text
+    assert [one["document"] for one in found["sentences"]] == [
+        f"l-{number}" for number in expected.document_idx.values()
+    ]
+    small = served.client.post("/context", json={"query": QUERY, "tokens": 1})
+    assert small.status_code == 422
+    assert "too few even for the title" in small.json()["detail"]
+    in_section = answer(served, "/context", query=QUERY, section="cod")
+    assert {path for one in in_section["sentences"] for path in one["span"]["path"]} >= {"Cod"}
+    assert all("Cod" in one["span"]["path"] for one in in_section["sentences"])
 
 
 def test_context(served):

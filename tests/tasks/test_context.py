@@ -1,86 +1,234 @@
-"""The sentences around results."""
+"""Context: against the best of all cuts of small documents, as their definition says."""
 
+import re
+from itertools import product
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
-from foveate import Document
-from foveate.tasks.context import contexts
+from foveate import Document, context
+from foveate.tasks import prompt
+from foveate.tasks.context import BEST, HEADING, fit
+from foveate.tasks.tokens import estimate_tokens, token_counter
 
-TEXT = """# Fish
+WORDS = ("cod", "eel", "sole", "herring and cod", "the sea is cold and deep", "鳕鱼")
+MARK = re.compile(r"\[… (\d+)\]")
 
-## Cod
 
-Cod swim. They eat. They sleep.
+@st.composite
+def documents(draw):
+    """A document of at most three sections, the last in the first, with at most five sentences."""
 
-They breed. They die.
+    def content(number):
+        words = draw(st.lists(st.sampled_from(WORDS), min_size=number, max_size=number))
+        return [f"{text.capitalize()}." for text in words]
 
-| item | price |
-|------|-------|
-| cod  | 4     |
-| eel  | 9     |
+    titles = draw(st.lists(st.sampled_from(["", "Fish", "On salt"]), min_size=3, max_size=3))
+    inner = [(titles[2], content(draw(st.integers(0, 2))))]
+    sections = [(titles[0], content(draw(st.integers(1, 2))), inner), (titles[1], content(1))]
+    return Document.from_sections("Sea", sections)
 
-## Eel
 
-Eels are long. Nobody knows why.
+def cuts(parts, depth):
+    """All ways to show the parts: whether each is open, and how much of each of its passages.
+
+    Headings down to a depth are open.
+    """
+    options = []
+    for part in parts:
+        inside = [range(3 if len(passage) > 1 else 2) for passage in part.passages]
+        closed = [] if part.depth <= depth else [None]
+        options.append([*closed, *product(*inside)])
+    for states in product(*options):
+        path = []
+        for part, state in zip(parts, states, strict=True):
+            del path[part.depth :]
+            if state is not None and None in path:
+                break  # open in what is closed
+            path.append(state)
+        else:
+            yield states
+
+
+def measure(parts, lines, states, weights):
+    """F and the tokens of a cut, as `context` defines them."""
+    seen = 0.0
+    texts = []
+    mark = prompt.left_out(len(lines))
+    for part, state in zip(parts, states, strict=True):
+        if state is None:
+            continue
+        line = HEADING if part.heading else 0
+        texts += [part.heading, mark] if part.heading else []
+        for passage, level in zip(part.passages, state, strict=True):
+            inside = list(passage)
+            best = max(inside, key=lambda i: (weights[i], -i))
+            shown = ([], [best], inside)[level]
+            texts += [mark] if shown else []
+            for i in inside:
+                seen += weights[i] * (1 if i in shown else BEST if shown else line)
+                if i in shown:
+                    texts.append(f"\n{lines[i].number} {lines[i].text}")
+    return seen, sum(estimate_tokens(texts))
+
+
+def depth_of_outline(parts, lines, tokens):
+    """The deepest level that is always open: those above take at most a quarter of the budget."""
+    mark = prompt.left_out(len(lines))
+    depth = 0
+    for deeper in range(max(part.depth for part in parts) + 1):
+        headings = [part.heading for part in parts if part.depth <= deeper and part.heading]
+        if 4 * sum(estimate_tokens([*headings, *[mark] * len(headings)])) <= tokens:
+            depth = deeper
+    return depth
+
+
+@given(documents(), st.integers(3, 70), st.sampled_from([3, 8, 300]), st.data())
+def test_no_cut_that_fits_is_better(document, tokens, passage_tokens, data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prompt, "PASSAGE_TOKENS", passage_tokens)
+        parts = prompt.outline([document])
+    lines = prompt.lines([document])
+    size = len(lines)
+    weights = np.array(data.draw(st.lists(st.integers(0, 9), min_size=size, max_size=size)), float)
+    depth = depth_of_outline(parts, lines, tokens)
+    measured = [measure(parts, lines, states, weights) for states in cuts(parts, depth)]
+    fitting = [seen for seen, cost in measured if cost <= tokens]
+    if not fitting:
+        with pytest.raises(ValueError, match="too few"):
+            fit([document], parts, weights, tokens, estimate_tokens)
+        return
+    result = fit([document], parts, weights, tokens, estimate_tokens)
+    assert result.seen == pytest.approx(max(fitting))
+    assert result.tokens == estimate_tokens([result.text])[0] <= tokens
+    check_numbers(result, [document])
+
+
+def check_numbers(result, documents):
+    """Numbers lead to the sentences that follow them, and everything is shown or counted."""
+    sentences = [(idx, one) for idx, of in enumerate(documents) for one in of.sentences()]
+    assert list(result.spans) == sorted(result.spans)
+    for number, span in result.spans.items():
+        idx, sentence = sentences[number - 1]
+        assert result.document_idx[number] == idx
+        assert (span.start, span.end, span.text) == (sentence.start, sentence.end, sentence.text)
+        assert f"[{number}] " in result.text
+        assert sentence.text in result.text
+    if "document" not in result.text:
+        left_out = sum(map(int, MARK.findall(result.text)))
+        assert len(result.spans) + left_out == len(sentences)
+
+
+SEA = """# Sea
+
+## Fish
+
+Cod swim in cold seas. They eat herring, which they chase at night.
+
+Eels are long.
+
+## Salt
+
+Salt is white. It is dug from old seas. It is traded by weight.
+
+### Prices
+
+Nobody knows what salt will cost.
 """
 
 
+@pytest.fixture(scope="module")
+def sea():
+    return Document.from_text(SEA, format="markdown", source="sea.md")
+
+
+def test_all_of_a_document_that_fits(sea, small_encoder):
+    result = context("cod", sea, tokens=500, model=small_encoder)
+    assert result.text == (
+        "# Sea\n\n## Fish\n[1] Cod swim in cold seas. [2] They eat herring, which they chase at "
+        "night.\n[3] Eels are long.\n\n## Salt\n[4] Salt is white. [5] It is dug from old seas. "
+        "[6] It is traded by weight.\n\n### Prices\n[7] Nobody knows what salt will cost."
+    )
+    assert result.seen == pytest.approx(1)
+    assert result.spans[7].path == ("Salt", "Prices")
+    assert context("cod", sea, tokens=500, model=small_encoder) == result
+
+
+def test_what_answers_is_shown(sea, encoder):
+    result = context("What do cod eat?", sea, tokens=45, model=encoder)
+    assert 2 in result.spans
+    assert 6 not in result.spans
+    assert "## Salt [… 4]" in result.text
+
+
+@pytest.mark.parametrize("query", ["What do cod eat?", None])
+def test_several_documents(sea, query, small_encoder):
+    land = Document.from_sections("Land", [("Cows", "Cows eat grass. They sleep at night.")])
+    for tokens in (20, 40, 80, 300):
+        result = context(query, [sea, land], tokens=tokens, model=small_encoder)
+        assert result.tokens <= tokens
+        check_numbers(result, [sea, land])
+    assert set(result.document_idx.values()) == {0, 1}
+    assert "# Land" in result.text
+
+
+def test_documents_that_have_no_room_are_counted(small_encoder):
+    documents = [
+        Document.from_sections(f"The {n}th of many", [("", f"Cod number {n}.")]) for n in range(40)
+    ]
+    result = context("Cod number 7", documents, tokens=60, model=small_encoder)
+    shown = result.text.count("# The")
+    assert 0 < shown < 40
+    assert result.text.endswith(f"[… {40 - shown} documents]")
+    assert result.tokens <= 60
+
+
+def test_speakers_are_named_where_a_line_begins(small_encoder):
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ann>Cod swim. They eat.\n"
+    talk = Document.from_text(text, format="vtt")
+    result = context("cod", talk, tokens=100, model=small_encoder)
+    assert "[1] Ann: Cod swim. [2] They eat." in result.text
+
+
+def test_a_budget_below_the_title(sea, small_encoder):
+    with pytest.raises(ValueError, match="2 tokens are too few even for the title"):
+        context("cod", sea, tokens=2, model=small_encoder)
+
+
+def test_arguments(sea, small_encoder):
+    with pytest.raises(ValueError, match="query is empty"):
+        context(" ", sea, model=small_encoder)
+    with pytest.raises(ValueError, match="no document"):
+        context("cod", [], model=small_encoder)
+
+
 @pytest.fixture
-def document():
-    return Document.from_text(TEXT, format="markdown")
+def tokenizer_file(tmp_path):
+    words = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    words.enable_truncation(3)
+    words.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path / "tokenizer.json"
 
 
-def shown(document, text, number):
-    [span] = [span for span in document.spans() if span.text == text]
-    [near] = contexts(document, [span], number)
-    assert [one.span.text for one in near if one.is_marked] == [text]
-    return [one.span.text for one in near]
+def test_tokens_are_those_of_a_tokenizer(sea, small_encoder, small_model, tokenizer_file):
+    for tokenizer in (tokenizer_file, small_model):
+        count = token_counter(tokenizer)
+        for tokens in (20, 40, 60):
+            result = context("cod", sea, tokens=tokens, tokenizer=tokenizer, model=small_encoder)
+            assert result.tokens == count([result.text])[0] <= tokens
+            check_numbers(result, [sea])
+    assert token_counter(tokenizer_file)(["Cod swim in cold seas."]) == [6]
 
 
-def test_neighbours_on_both_sides(document):
-    assert shown(document, "They eat.", 1) == ["Cod swim.", "They eat.", "They sleep."]
-    assert shown(document, "They eat.", 0) == ["They eat."]
-
-
-def test_neighbours_are_of_the_same_section(document):
-    assert shown(document, "Cod swim.", 1) == ["Cod swim.", "They eat."]
-    assert shown(document, "Eels are long.", 5) == ["Eels are long.", "Nobody knows why."]
-    assert shown(document, "They die.", 9)[0] == "Cod swim."
-    assert "Eels are long." not in shown(document, "They die.", 9)
-
-
-def test_paragraphs_open_lines(document):
-    spans = [span for span in document.spans() if span.text == "They sleep."]
-    [near] = contexts(document, spans, 1)
-    assert [one.separator for one in near] == [" ", " ", "\n"]
-
-
-def test_a_passage_of_several_sentences(document):
-    first, *_, last = [span for span in document.spans() if span.path[-1] == "Eel"]
-    passage = document.span(first.start, last.end, path=first.path)
-    [near] = contexts(document, [passage], 0)
-    assert [one.is_marked for one in near] == [True, True]
-
-
-def test_a_part_of_a_sentence(document):
-    [sentence] = [span for span in document.spans() if span.text == "Eels are long."]
-    word = document.span(sentence.start + 5, sentence.start + 8)
-    [near] = contexts(document, [word], 0)
-    assert [one.span.text for one in near] == ["Eels are long."]
-
-
-def test_only_a_part_of_a_result_is_marked(document):
-    first, last = [span for span in document.spans() if span.path[-1] == "Eel"]
-    passage = document.span(first.start, last.end, path=first.path)
-    [near] = contexts(document, [passage], 0, [last])
-    assert [one.is_marked for one in near] == [False, True]
-
-
-def test_chinese_has_no_spaces_between_sentences():
-    document = Document.from_text("鳕鱼在游泳。它们吃小鱼。", language="zh")
-    [near] = contexts(document, document.spans()[1:], 1)
-    assert [one.separator for one in near] == ["\n", ""]
-
-
-def test_the_number_is_not_negative(document):
-    with pytest.raises(ValueError, match="at least 0, got -1"):
-        contexts(document, [], -1)
+def test_a_tokenizer_that_is_none(sea, tmp_path):
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"name a tokenizer\.json"):
+        context("cod", sea, tokenizer=tmp_path / "tokenizer.json")
+    with pytest.raises(OSError, match="no folder"):
+        context("cod", sea, tokenizer=tmp_path / "missing")

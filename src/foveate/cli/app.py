@@ -12,6 +12,7 @@ from foveate import __version__
 from . import (
     ask,
     cache,
+    context,
     embed,
     evaluate,
     formats,
@@ -52,6 +53,7 @@ app = typer.Typer(
 app.command("summarize")(summarize.command)
 app.command("search")(search.command)
 app.command("ask")(ask.command)
+app.command("context")(context.command)
 app.command("index")(index.command)
 app.add_typer(library.app, name="library")
 app.command("mcp")(mcp.command)

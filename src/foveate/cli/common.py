@@ -27,8 +27,8 @@ from .reading import Reading
 if TYPE_CHECKING:
     from foveate.index import Index
     from foveate.inference import Answerer, Encoder, Summarizer
-    from foveate.tasks.context import ContextSentence
     from foveate.tasks.hits import Hit
+    from foveate.tasks.surroundings import NearbySentence
 
 _PANEL = "Library"
 Writer = TypeVar("Writer", "Answerer", "Summarizer")
@@ -213,7 +213,7 @@ def results_as_json(
     ]
 
 
-def _join(sentences: "Iterable[ContextSentence]") -> str:
+def _join(sentences: "Iterable[NearbySentence]") -> str:
     return "".join(one.separator + one.span.text for one in sentences).strip()
 
 
@@ -245,7 +245,7 @@ def show_results(
         show_sentences(near, " · ".join(filter(None, where)), f"{result.score:.2f}")
 
 
-def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -> None:
+def show_sentences(near: "list[NearbySentence]", where: str, score: str = "") -> None:
     """Print sentences, with those of the result marked if there are others, and their place.
 
     On a terminal, the result is bold and the rest dim, and lines are wrapped. Elsewhere, asterisks
@@ -277,16 +277,16 @@ def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -
 
 def _contexts(
     documents: list[Document], results: "Sequence[Hit]", num_sentences: int
-) -> "list[list[ContextSentence]]":
+) -> "list[list[NearbySentence]]":
     """Return the sentences of each result and around it, with one pass over each document."""
-    from foveate.tasks.context import contexts
+    from foveate.tasks.surroundings import surroundings
 
-    found: dict[int, list[ContextSentence]] = {}
+    found: dict[int, list[NearbySentence]] = {}
     for idx in {result.document_idx for result in results}:
         own = [i for i, result in enumerate(results) if result.document_idx == idx]
         spans = [results[i].quoted for i in own]
         marked = [results[i].best for i in own]
-        near = contexts(documents[idx], spans, num_sentences, marked)
+        near = surroundings(documents[idx], spans, num_sentences, marked)
         found |= zip(own, near, strict=True)
     return [found[i] for i in range(len(results))]
 

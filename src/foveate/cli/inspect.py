@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from foveate.documents import Document
-from foveate.tasks.context import title_of
+from foveate.tasks.surroundings import title_of
 
 from . import common
 from .reading import File, Reading, takes_options

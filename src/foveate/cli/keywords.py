@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from foveate.documents.language import FALLBACK
-from foveate.tasks.context import title_of
+from foveate.tasks.surroundings import title_of
 
 from . import common
 from .reading import File, Reading, takes_options

@@ -8,7 +8,7 @@ from rich.markup import escape
 from foveate.cache import Cache
 from foveate.documents import Document
 from foveate.documents.language import FALLBACK
-from foveate.tasks.context import title_of
+from foveate.tasks.surroundings import title_of
 
 from . import common
 from .reading import FilesOrNone, Reading, takes_options
@@ -212,12 +212,12 @@ def _guidance(
 
 def _show(document: Document, summary: "Summary", num_sentences: int) -> None:
     """Print a summary with the place of each of its sentences."""
-    from foveate.tasks.context import contexts
+    from foveate.tasks.surroundings import surroundings
 
     source = f"  [dim]{escape(document.source)}[/dim]" if document.title and document.source else ""
     common.console.print(f"[bold]{escape(title_of(document))}[/bold]{source}\n")
     if not summary.sentences:
         common.console.print(summary.text, markup=False)
     spans = [sentence.span for sentence in summary.sentences]
-    for span, near in zip(spans, contexts(document, spans, num_sentences), strict=True):
+    for span, near in zip(spans, surroundings(document, spans, num_sentences), strict=True):
         common.show_sentences(near, common.place(span))

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from os import PathLike
@@ -384,8 +384,11 @@ class Document:
         for paragraph in self.paragraphs():
             yield from paragraph.sentences
 
-    def spans(self) -> list[Span]:
+    def spans(self, indices: Collection[int] | None = None) -> list[Span]:
         """Locate every sentence: one span for each of `sentences()`, in the same order.
+
+        Args:
+            indices: Only the sentences at these indices of `sentences()`; by default all.
 
         Example:
             >>> from foveate.documents import Document
@@ -394,13 +397,19 @@ class Document:
             Span(document='Fish', path=('Cod',), page=None, start=15, end=32, \
 text='They eat herring.', speaker=None, place='line 3', boxes=())
         """
-        located = [
-            (path, paragraph.speaker, sentence.start, sentence.end, sentence.text)
+        sentences = (
+            (path, paragraph.speaker, sentence)
             for path, section in self.walk()
             for paragraph in section.paragraphs
             for sentence in paragraph.sentences
-        ]
-        return self._locate(located)
+        )
+        return self._locate(
+            [
+                (path, speaker, sentence.start, sentence.end, sentence.text)
+                for i, (path, speaker, sentence) in enumerate(sentences)
+                if indices is None or i in indices
+            ]
+        )
 
     def section_spans(self) -> list[Span]:
         """Locate every section: one span for each of `walk()`, in the same order.

@@ -1,7 +1,7 @@
-"""Summaries of a library."""
+"""Summaries and prompts of a library."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,11 +12,15 @@ from foveate.documents.sentences import join_sentences
 from foveate.index.conditions import Mask
 from foveate.index.search import Request
 from foveate.index.snapshot import Snapshot
+from foveate.index.vectors import document_vectors
 from foveate.inference import Encoder
 from foveate.tasks.candidates import candidates
+from foveate.tasks.context import Prompt, fit, weigh
+from foveate.tasks.prompt import outline
 from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence, choose
+from foveate.tasks.tokens import Counter
 
-_DOCUMENTS_PER_SUMMARY = 10
+_DOCUMENTS = 10
 
 Unpack = Callable[[int], Document]
 """Returns the document with a given number."""
@@ -87,7 +91,7 @@ def summarize(
     if not snapshot.num_documents:
         return Summary("", ())
     request = Request(query, snapshot, encoder, "document")
-    documents, _ = request.best(_DOCUMENTS_PER_SUMMARY, allowed)
+    documents, _ = request.best(_DOCUMENTS, allowed)
     rows: list[int] = []
     spans: list[Span] = []
     numbers: list[int] = []
@@ -117,3 +121,56 @@ def summarize(
     picked = tuple(LibrarySentence(spans[i], float(scores[i]), numbers[i]) for i in chosen)
     language = snapshot.language or FALLBACK
     return Summary(join_sentences((one.span.text for one in picked), language), picked)
+
+
+def context(
+    query: str | None,
+    snapshot: Snapshot,
+    encoder: Encoder,
+    tokens: int,
+    count: Counter,
+    allowed: Mask | None,
+    unpack: Unpack,
+) -> Prompt:
+    """Show the documents that match a query best, or one document; see `foveate.context`.
+
+    Args:
+        query: What is looked for; without it, one document must be allowed.
+        snapshot: The library.
+        encoder: The model that made it.
+        tokens: The budget.
+        count: Counts tokens.
+        allowed: `(sentences,)`, those that may be shown; None for all.
+        unpack: Returns the document with a given number.
+
+    Raises:
+        ValueError: Nothing is allowed, or without a query several documents; or the budget is too
+            small.
+    """
+    if query is None:
+        numbers = [only_document(snapshot, allowed)]
+    else:
+        idx, _ = Request(query, snapshot, encoder, "document").best(_DOCUMENTS, allowed)
+        numbers = [int(snapshot.numbers[i]) for i in idx.tolist()]
+    if not numbers:
+        raise ValueError("no document of the library matches: give other conditions")
+    documents = [unpack(number) for number in numbers]
+    parts = outline(documents)
+    vectors = [document_vectors(snapshot, number) for number in numbers]
+    weights = weigh(query, documents, vectors, parts, encoder)
+    if allowed is not None:
+        starts, ends = snapshot.sentence_starts, snapshot.sentence_ends
+        rows = snapshot.document_idx(np.array(numbers)).tolist()
+        may_show = np.concatenate([allowed[starts[i] : ends[i]] for i in rows])
+        weights = weights * may_show
+        parts = [
+            part._replace(
+                passages=tuple(
+                    filter(None, ([i for i in one if may_show[i]] for one in part.passages))
+                )
+            )
+            for part in parts
+        ]
+    prompt = fit(documents, parts, weights, tokens, count)
+    of_library = {number: numbers[idx] for number, idx in prompt.document_idx.items()}
+    return replace(prompt, document_idx=of_library)

@@ -10,14 +10,14 @@ from operator import index
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
-from foveate.index.answers import of_library, only_document, summarize
+from foveate.index.answers import context, of_library, only_document, summarize
 from foveate.index.build import Builder, Changes, Engine, Job
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import IN_MEMORY, identify, identify_checkpoint
@@ -40,8 +40,13 @@ from foveate.index.verify import verify
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.ask import Answer
+from foveate.tasks.context import DEFAULT_TOKENS, Prompt
 from foveate.tasks.hits import Hit
 from foveate.tasks.summarize import Summary, extract
+from foveate.tasks.tokens import token_counter
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _Result = TypeVar("_Result")
 
@@ -438,6 +443,56 @@ class Index:
             return summarize(query, snapshot, encoder, sentences, words, allowed, unpack)
 
         return self._read(summarize_state)
+
+    def context(
+        self,
+        query: str | None = None,
+        *,
+        tokens: int = DEFAULT_TOKENS,
+        tokenizer: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None,
+        where: str | Sequence[str] | None = None,
+        path: str | PathLike[str] | None = None,
+        section: str | None = None,
+        document: int | None = None,
+    ) -> Prompt:
+        """Show what the library says to a language model, within a budget of tokens.
+
+        With a query, the ten documents that match it best are shown as by `foveate.context`, the
+        best one first. Without one, the conditions must leave one document. Of sections and
+        sentences that the conditions exclude, at most the heading or a count is shown. Nothing but
+        the query and the titles is encoded.
+
+        Args:
+            query: What is looked for; None for a digest of a document.
+            tokens: The budget.
+            tokenizer: What counts tokens; estimated by default, see `foveate.context`.
+            where: See `search`.
+            path: See `search`.
+            section: See `search`.
+            document: See `search`.
+
+        Returns:
+            The prompt. Its sentences are numbered through the documents that matched, and their
+            `document_idx` is the number of the document, as `document` takes it.
+
+        Raises:
+            FileNotFoundError: See `search`.
+            OSError: See `search`.
+            TypeError: See `search`.
+            ValueError: The budget is too small even for a title; there is no query, and not one
+                document; no document matches; or see `search`.
+        """
+        if query is not None:
+            check_query(query)
+        count = token_counter(tokenizer)
+        encoder = self._matching_encoder()
+
+        def show(snapshot: Snapshot) -> Prompt:
+            allowed = allowed_sentences(snapshot, where, path, section, document)
+            unpack = partial(self._unpack, snapshot)
+            return context(query, snapshot, encoder, tokens, count, allowed, unpack)
+
+        return self._read(show)
 
     def documents(self) -> Iterator[LibraryDocument]:
         """Iterate over what is in the library, in the order of the files' names."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
 from foveate.tasks.arguments import Unit
-from foveate.tasks.context import contexts
 from foveate.tasks.hits import Hit
+from foveate.tasks.surroundings import surroundings
 
 if TYPE_CHECKING:
     from foveate.index import Index
@@ -74,7 +74,7 @@ def texts_of(document: Document, spans: Sequence[Span]) -> list[str]:
     """
     return [
         "".join(one.separator + one.span.text for one in sentences).strip()
-        for sentences in contexts(document, spans, 0)
+        for sentences in surroundings(document, spans, 0)
     ]
 
 

@@ -20,9 +20,10 @@ INSTRUCTIONS = """\
 A library of documents, kept ready to be searched. It only finds: what it returns are the documents'
 own sentences with their places, so quote them and name the document and the page or section.
 
-Begin with `search` or `ask`. `list_documents` shows what there is, `outline` how a document is
-built, `summarize` what a document or a section of it says, and `read` gives its own words. Where a
-tool takes a document, give the number that the others return, or the name if no other document has
+Begin with `search`, `ask` or `context`, which shows whole documents in a limited space, closely
+where they answer. `list_documents` shows what there is, `outline` how a document is built,
+`summarize` what a document or a section of it says, and `read` gives its own words. Where a tool
+takes a document, give the number that the others return, or the name if no other document has
 the same."""
 
 _EXPECTED = (ValueError, OSError, ImportError, MemoryError)
@@ -98,6 +99,7 @@ def make_server(
     for title, tool in (
         ("Search the library", tools.search),
         ("Find passages that answer a question", tools.ask),
+        ("Read within a budget of tokens", tools.context),
         ("Read a document", tools.read),
         ("Summarize a document", tools.summarize),
         ("Show a document's outline", tools.outline),

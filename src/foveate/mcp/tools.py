@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_RESULTS = 50
 MAX_CONTEXT = 20
 MAX_READ = 200
+MAX_TOKENS = 100_000
 LISTED = 50
 _SHOWN_WORDS = 8  # of a section without a title
 
@@ -115,6 +116,41 @@ class Tools:
             )
             return self._results(answer.passages, 0)
 
+    def context(
+        self,
+        query: Annotated[
+            str | None,
+            Field(
+                description="What is looked for; by default a digest, for which name a document."
+            ),
+        ] = None,
+        document: NamedOrNone = None,
+        section: InSection = None,
+        tokens: Annotated[
+            int, Field(description=f"Length in tokens, estimated, 1 to {MAX_TOKENS}.")
+        ] = 4000,
+    ) -> str:
+        """Read a long document, or what the library says about something, in a limited space.
+
+        It is a cut through the documents: what answers the query in full, what is near to it by its
+        best sentences, and the rest by headings or a count, such as "[… 7]" for seven sentences
+        that are left out. Numbers in brackets precede the sentences; the last lines say which
+        document they are from. Use it to see the whole at once, before you `read` a part.
+        """
+        _check_range("tokens", tokens, 1, MAX_TOKENS)
+        with self._lock:
+            prompt = self._index.context(
+                query, tokens=tokens, section=section, document=self._number(document)
+            )
+        numbers: dict[int, list[int]] = {}
+        for number, document_idx in prompt.document_idx.items():
+            numbers.setdefault(document_idx, []).append(number)
+        ranges = [
+            f"[{one[0]}] to [{one[-1]}]: {prompt.spans[one[0]].document} · document {document_idx}"
+            for document_idx, one in numbers.items()
+        ]
+        return "\n".join([prompt.text, "", *ranges])
+
     def read(
         self,
         document: Named,
@@ -136,7 +172,7 @@ class Tools:
         spans = part.spans()
         _check_range("offset", offset, 0, len(spans) - 1)
         end = min(offset + sentences, len(spans))
-        from foveate.tasks.context import sentence_separators
+        from foveate.tasks.surroundings import sentence_separators
 
         shown = zip(spans[offset:end], sentence_separators(part)[offset:end], strict=True)
         paragraphs = []
@@ -247,12 +283,12 @@ class Tools:
 
     def _results(self, hits: "Sequence[Hit]", num_sentences: int) -> str:
         """Reply with what was found, and the sentences around it."""
-        from foveate.tasks.context import contexts
+        from foveate.tasks.surroundings import surroundings
 
         found = []
         for number, hit in enumerate(hits, 1):
             document = self._index.document(hit.document_idx)
-            [near] = contexts(document, [hit.quoted], num_sentences)
+            [near] = surroundings(document, [hit.quoted], num_sentences)
             text = "".join(one.separator + one.span.text for one in near).strip()
             where = f"{_where(hit.span)} · document {hit.document_idx}"
             found.append(f"{number}. {where}\n{text}\n")

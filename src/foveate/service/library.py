@@ -16,6 +16,7 @@ from foveate.service.errors import Refusal
 from foveate.service.view import DocumentView, library_number
 from foveate.tasks.arguments import Unit
 from foveate.tasks.ask import Answer
+from foveate.tasks.context import Prompt
 from foveate.tasks.hits import Hit
 
 _log = logging.getLogger(__name__)
@@ -111,6 +112,12 @@ class Library:
         _check(conditions)
         with _readable():
             return self.index.ask(query, top_k=top_k, **conditions)
+
+    def context(self, query: str | None, tokens: int, **conditions: Any) -> Prompt:
+        """Show what the library says; see `Index.context`."""
+        _check(conditions)
+        with _readable():
+            return self.index.context(query, tokens=tokens, **conditions)
 
     def vectors(self, number: int) -> DocumentVectors:
         """Return the vectors of a document."""

@@ -192,6 +192,22 @@ class AskResult(BaseModel):
     section_scores: list[float] | None
 
 
+class ContextSentenceModel(BaseModel):
+    """A sentence of a prompt."""
+
+    number: int = Field(description="Its number in the prompt.")
+    document: str | None = Field(description="Id of the document; null if it is not kept.")
+    span: SpanModel
+
+
+class ContextResult(BaseModel):
+    """Documents as a prompt."""
+
+    text: str = Field(description="The prompt, in Markdown; `[… 7]` counts what is left out.")
+    tokens: int = Field(description="How many tokens it has, estimated.")
+    sentences: list[ContextSentenceModel]
+
+
 class SummarySentenceModel(BaseModel):
     """A sentence of a summary."""
 
@@ -288,7 +304,6 @@ class TaskRequest(Request):
 class LibraryRequest(TaskRequest):
     """A request about a document or, if none is named, about the library."""
 
-    query: Query = Field(description="The question or words.")
     where: str | None = Field(
         None, max_length=1000, description="Condition in SQL on the library's documents."
     )
@@ -298,20 +313,33 @@ class LibraryRequest(TaskRequest):
     section: str | None = Field(
         None, max_length=1000, description="Only sections of the library whose title has this."
     )
+
+
+class QueryRequest(LibraryRequest):
+    """A query about a document or the library."""
+
+    query: Query = Field(description="The question or words.")
     context: int = Field(0, ge=0, le=20, description="Number of sentences on either side.")
 
 
-class SearchRequest(LibraryRequest):
+class SearchRequest(QueryRequest):
     """What to look for, and where."""
 
     by: Unit = Field("passage", description="What to find.")
     top_k: TopK = Field(5, description="Number of hits.")
 
 
-class AskRequest(LibraryRequest):
+class AskRequest(QueryRequest):
     """A question, and where to look for the answer."""
 
     top_k: TopK = Field(3, description="Number of passages.")
+
+
+class ContextRequest(LibraryRequest):
+    """What a prompt is to show, and how long it may be."""
+
+    query: Query | None = Field(None, description="What is looked for; a digest without it.")
+    tokens: int = Field(4000, ge=1, le=1_000_000, description="Budget in tokens, estimated.")
 
 
 class SummarizeRequest(TaskRequest):

@@ -199,21 +199,12 @@ def extract(
     budget = words or sentences or DEFAULT_SENTENCES
     spans = document.spans()
     tells_story = query is None and is_story(document)
-    rows = candidates(document, skip_backchannels=query is None)
     if query is not None:
+        rows = candidates(document, skip_backchannels=False)
         [scores] = relevance(query, [document], [vectors], encoder)
     else:
-        positions = SentencePositions.from_document(document)
-        title = encoder.encode_texts(document.title) if document.title else None
-        if vectors.salience is None:
-            scores = centrality(vectors, positions, title, ends_count=is_paper(document))
-        else:
-            scores = closeness(vectors, positions, title)
-            if not tells_story:  # stories have no abstracts to learn from
-                scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
-            rows = sorted({*rows, *abstract(document)})
-        # Rounded, because vectors of equal texts in different batches differ by some 1e-7.
-        scores = scores.double().round(decimals=5)
+        rows = gist_candidates(document, vectors)
+        scores = importance(document, vectors, encoder)
     costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
     part_idx = None
     if tells_story:
@@ -224,6 +215,35 @@ def extract(
         SummarySentence(spans[i], float(scores[i])) for i in sorted(rows[j] for j in chosen)
     )
     return Summary(join_sentences((one.text for one in picked), document.language), picked)
+
+
+def importance(document: Document, vectors: DocumentVectors, encoder: Encoder) -> Tensor:
+    """Score how central each sentence is to its document: c in `summarize`, without a query.
+
+    Args:
+        document: The document.
+        vectors: Its vectors.
+        encoder: The encoder that made them.
+
+    Returns:
+        `(sentences,)` float64, rounded, because vectors of equal texts in different batches differ
+        by some 1e-7.
+    """
+    positions = SentencePositions.from_document(document)
+    title = encoder.encode_texts(document.title) if document.title else None
+    if vectors.salience is None:
+        scores = centrality(vectors, positions, title, ends_count=is_paper(document))
+    else:
+        scores = closeness(vectors, positions, title)
+        if not is_story(document):  # stories have no abstracts to learn from
+            scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
+    return scores.double().round(decimals=5)
+
+
+def gist_candidates(document: Document, vectors: DocumentVectors) -> list[int]:
+    """Return the indices of the sentences that may say what a document says, see `summarize`."""
+    rows = candidates(document, skip_backchannels=True)
+    return rows if vectors.salience is None else sorted({*rows, *abstract(document)})
 
 
 def _check(query: str | None, sentences: int | None, words: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Routes for tasks on documents: search, ask, summarize, keywords and outline."""
+"""Routes for tasks on documents: search, ask, context, summarize, keywords and outline."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,9 @@ from foveate.service.errors import Refusal
 from foveate.service.schemas import (
     AskRequest,
     AskResult,
+    ContextRequest,
+    ContextResult,
+    ContextSentenceModel,
     HitModel,
     KeywordModel,
     KeywordPlace,
@@ -19,6 +22,7 @@ from foveate.service.schemas import (
     LibraryRequest,
     OutlineRequest,
     OutlineResult,
+    QueryRequest,
     SearchRequest,
     SearchResult,
     SpanModel,
@@ -29,12 +33,15 @@ from foveate.service.schemas import (
 )
 from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, library_number
+from foveate.tasks.context import fit, weigh
 from foveate.tasks.hits import Hit
 from foveate.tasks.keywords import keywords
 from foveate.tasks.passages import best_passages
+from foveate.tasks.prompt import outline
 from foveate.tasks.ranking import score
 from foveate.tasks.search import best_hits
 from foveate.tasks.summarize import extract
+from foveate.tasks.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from foveate.service.library import Library
@@ -66,6 +73,16 @@ async def search(request: Request) -> SearchResult:
 async def ask(request: Request) -> AskResult:
     """Find the passages that answer a question, in a document or in the library."""
     return await _answer(request, AskRequest, _ask)
+
+
+@router.post(
+    "/context",
+    summary="Make a prompt",
+    openapi_extra=inputs.body_schema(ContextRequest, ContextRequest, has_file=True),
+)
+async def make_context(request: Request) -> ContextResult:
+    """Show a document or the library to a language model, within a budget of tokens."""
+    return await _answer(request, ContextRequest, _context)
 
 
 @router.post(
@@ -188,6 +205,35 @@ def _ask(service: Service, arguments: AskRequest, view: DocumentView | None) -> 
     )
 
 
+def _context(
+    service: Service, arguments: ContextRequest, view: DocumentView | None
+) -> ContextResult:
+    library = _library(service, arguments, view)
+    if library is None:
+        assert view is not None
+        documents = [view.document]
+        parts = outline(documents)
+        vectors = [service.encoder.encode(view.document)]
+        weights = weigh(arguments.query, documents, vectors, parts, service.encoder)
+        prompt = fit(documents, parts, weights, arguments.tokens, estimate_tokens)
+    else:
+        conditions = _conditions(arguments, view)
+        prompt = library.context(arguments.query, arguments.tokens, **conditions)
+    own_id = None if view is None else view.id
+    return ContextResult(
+        text=prompt.text,
+        tokens=prompt.tokens,
+        sentences=[
+            ContextSentenceModel(
+                number=number,
+                document=own_id if library is None else library_id(prompt.document_idx[number]),
+                span=SpanModel.from_span(span),
+            )
+            for number, span in prompt.spans.items()
+        ],
+    )
+
+
 def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView) -> SummaryResult:
     number = None if view.id is None else library_number(view.id)
     summary = extract(
@@ -267,7 +313,7 @@ def _conditions(arguments: LibraryRequest, view: DocumentView | None) -> dict[st
 
 
 def _section_scores(
-    library: "Library", arguments: LibraryRequest, view: DocumentView | None
+    library: "Library", arguments: QueryRequest, view: DocumentView | None
 ) -> list[float] | None:
     """Return how well each section of a document of the library matches."""
     if view is None:

@@ -1,0 +1,92 @@
+"""What is shown with a result: the sentences around it, and the title of its document."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from foveate.documents import Document, Span
+from foveate.documents.blocks import UNSPLIT
+from foveate.documents.sentences import join_sentences
+
+
+@dataclass(frozen=True, slots=True)
+class NearbySentence:
+    """A sentence in or near a result.
+
+    Attributes:
+        span: The sentence and its place.
+        is_marked: Whether it is the result or the part of it that matters.
+        separator: What precedes it: a line break where a paragraph, a row of a table or a line
+            of code begins; else a space or, in languages without spaces, nothing.
+    """
+
+    span: Span
+    is_marked: bool
+    separator: str
+
+
+def surroundings(
+    document: Document,
+    results: Sequence[Span],
+    num_sentences: int,
+    marked: Sequence[Span] | None = None,
+) -> list[list[NearbySentence]]:
+    """Return the sentences of each result, with those around it in the same section.
+
+    Args:
+        document: The document.
+        results: Spans of the document, each within a section.
+        num_sentences: Number of sentences to add before and after each result.
+        marked: The part of each result to mark; by default all of it.
+
+    Raises:
+        ValueError: The number is negative.
+
+    Example:
+        >>> from foveate import Document, search
+        >>> from foveate.tasks.surroundings import surroundings
+        >>> sea = Document.from_sections("Sea", [("Fish", "Cod swim. They eat. They sleep.")])
+        >>> [hit] = search("What do fish live on?", sea, top_k=1)
+        >>> [(near.span.text, near.is_marked) for near in surroundings(sea, [hit.best], 1)[0]]
+        [('Cod swim.', False), ('They eat.', True), ('They sleep.', False)]
+    """
+    if num_sentences < 0:
+        raise ValueError(f"num_sentences must be at least 0, got {num_sentences}")
+    spans = document.spans()
+    starts = [span.start for span in spans]
+    separators = sentence_separators(document)
+    section_ends = list(accumulate(section.num_own_sentences for _, section in document.walk()))
+    found = []
+    for result, part in zip(results, marked or results, strict=True):
+        first, end = _sentences_of(result, starts)
+        section = bisect_right(section_ends, first)
+        section_start = section_ends[section - 1] if section else 0
+        around = range(
+            max(first - num_sentences, section_start),
+            min(end + num_sentences, max(section_ends[section], end)),
+        )
+        is_marked = range(*_sentences_of(part, starts))
+        found.append([NearbySentence(spans[i], i in is_marked, separators[i]) for i in around])
+    return found
+
+
+def title_of(document: Document) -> str:
+    """Return a document's title to show or, if it has none, its source."""
+    return document.title or document.source or "Untitled"
+
+
+def sentence_separators(document: Document) -> list[str]:
+    """Return what precedes each sentence, see `NearbySentence`."""
+    space = join_sentences(("", ""), document.language)
+    return [
+        "\n" if position == 0 or paragraph.kind in UNSPLIT else space
+        for paragraph in document.paragraphs()
+        for position in range(len(paragraph.sentences))
+    ]
+
+
+def _sentences_of(span: Span, starts: list[int]) -> tuple[int, int]:
+    """Return the index of the first sentence that a span touches, and that after the last one."""
+    first = max(bisect_right(starts, span.start) - 1, 0)
+    return first, max(bisect_left(starts, span.end), first + 1)
