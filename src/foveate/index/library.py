@@ -530,7 +530,7 @@ class Index:
                 "no file: open it with that encoder, or index the files into a new library"
             )
         if self._model is None and recorded is not None and recorded.name is not None:
-            options = {"context": recorded.context, **self._options}
+            options = {**recorded.loading, **self._options}
             try:
                 return Encoder.from_pretrained(recorded.name, **options)
             except (OSError, ValueError) as error:
@@ -538,8 +538,9 @@ class Index:
                     f"the library {self.path} was made by {recorded.name}, which cannot be loaded "
                     f"({error}): name where that model is now"
                 ) from error
-        if self._options and not isinstance(self._model, Encoder):
-            return Encoder.from_pretrained(self._model, **self._options)
+        options = {**(recorded.options if recorded else {}), **self._options}
+        if options and not isinstance(self._model, Encoder):
+            return Encoder.from_pretrained(self._model, **options)
         return as_encoder(self._model)
 
     def _identity(self) -> ModelRecord:

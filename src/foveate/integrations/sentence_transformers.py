@@ -51,7 +51,7 @@ class FoveateModule(InputModule):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the arguments, for sentence-transformers to store."""
-        return {"model": self.encoder.model.config.name_or_path}
+        return {"model": self.encoder.name}
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
         """Write the name of the checkpoint, from which `load` loads it."""
