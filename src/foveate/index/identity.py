@@ -20,11 +20,16 @@ def identify(encoder: Encoder) -> ModelRecord:
     """
     loaded = loaded_weights(encoder.model)
     sha256 = None if loaded is None else hash_files(loaded.files)
-    if loaded is None or sha256 is None:
-        name, sha256 = IN_MEMORY, hash_weights(encoder.model)
-    else:
+    name: str | None = IN_MEMORY
+    if loaded is not None and sha256 is not None:
         name = _public_name(loaded.name)
-    return ModelRecord(name, sha256, encoder.context, encoder.dimension, encoder.options)
+    return ModelRecord(
+        name,
+        sha256 or hash_weights(encoder.model),
+        encoder.context,
+        encoder.dimension,
+        encoder.options,
+    )
 
 
 def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord | None:

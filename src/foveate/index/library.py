@@ -539,9 +539,7 @@ class Index:
                     f"({error}): name where that model is now"
                 ) from error
         options = {**(recorded.options if recorded else {}), **self._options}
-        if options and not isinstance(self._model, Encoder):
-            return Encoder.from_pretrained(self._model, **options)
-        return as_encoder(self._model)
+        return as_encoder(self._model, **options)
 
     def _identity(self) -> ModelRecord:
         """Return what identifies the model, which is loaded only if there is no other way."""

@@ -531,21 +531,25 @@ class Encoder:
         return F.normalize(means, dim=-1, out=means) if self._normalizes else means
 
 
-def as_encoder(model: Encoder | str | PathLike[str] | None) -> Encoder:
+def as_encoder(model: Encoder | str | PathLike[str] | None, **options: Any) -> Encoder:
     """Return a loaded encoder unchanged, or load one by its name.
 
     Args:
         model: A loaded encoder, the name or path of a checkpoint, or None for the default encoder,
-            which is loaded once per process.
+            which without options is loaded once per process.
+        options: Options of `Encoder.from_pretrained` for a model that is not loaded yet.
 
     Raises:
+        ImportError: See `Encoder.from_pretrained`.
         OSError: See `Encoder.from_pretrained`.
         TypeError: `model` is neither an encoder nor the name or path of a checkpoint.
         ValueError: See `Encoder.from_pretrained`.
     """
     if isinstance(model, Encoder):
         return model
-    return _default_encoder() if model is None else Encoder.from_pretrained(model)
+    if model is None and not options:
+        return _default_encoder()
+    return Encoder.from_pretrained(model, **options)
 
 
 class _Writer(Protocol):

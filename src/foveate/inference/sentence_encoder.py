@@ -107,6 +107,7 @@ class SentenceEncoder(Encoder):
             used = max(len(model.tokenizer(prompt)["input_ids"]) for prompt in prompts.values())
             longest -= used
         self.model = cast(Any, model)
+        self._runner = model
         self.processor = cast(Any, SentenceProcessor(model.tokenizer, longest))
         self.tokenizer = model.tokenizer
         self.context = "sentence"
@@ -129,11 +130,11 @@ class SentenceEncoder(Encoder):
         self, texts: str | Sequence[str], *, show_progress: bool | None = None
     ) -> Tensor:
         """Encode texts that can be found, each by itself; see `Encoder.encode_texts`."""
-        return self._encode(self.model.encode_document, texts, show_progress)
+        return self._encode(self._runner.encode_document, texts, show_progress)
 
     def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
         """Encode queries, with their prompt; see `Encoder.encode_queries`."""
-        return self._encode(self.model.encode_query, queries, False)
+        return self._encode(self._runner.encode_query, queries, False)
 
     def _encode(
         self, encode: Callable[..., Tensor], texts: str | Sequence[str], show_progress: bool | None
