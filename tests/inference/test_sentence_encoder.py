@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from foveate import Document, Encoder, Index
 from foveate.cache import Cache
@@ -263,6 +264,15 @@ def test_damaged_weights_are_refused(folder):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"are damaged .*: copy or download them again"):
+        Encoder.from_pretrained(folder)
+
+
+def test_missing_weights_are_refused(folder):
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, file, {"format": "pt"})
+    with pytest.raises(ValueError, match=r"lacks 1 parameters of a BertModel.* would be random"):
         Encoder.from_pretrained(folder)
 
 

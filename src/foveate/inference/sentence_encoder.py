@@ -14,7 +14,7 @@ from foveate.checkpoint_files import load_checkpoint_json
 from foveate.inference.encoder import Context, Encoder
 from foveate.inference.languages import trained_languages
 from foveate.inference.weights import note_loaded
-from foveate.models.loading import explain_errors
+from foveate.models.loading import explain_errors, load_model
 from foveate.preprocessing.loading import check_tokenizer
 from foveate.progress import progress
 
@@ -180,6 +180,7 @@ def load(
         raise ValueError(f"dimensions must be at least 1, got {dimensions}")
     _check(name, trust_remote_code)
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
 
     prompts = {
         kind: options[f"{kind}_prompt"]
@@ -194,6 +195,10 @@ def load(
             trust_remote_code=trust_remote_code,
             model_kwargs={"dtype": dtype, "use_safetensors": True},
         )
+    if isinstance(model[0], Transformer) and model[0].config.name_or_path == name:
+        # Where weights are missing, sentence-transformers leaves random ones.
+        folder = load_checkpoint_json(name, "modules.json")[0]["path"]
+        load_model(type(model[0].model), name, device_map="meta", subfolder=folder)
     check_tokenizer(name, model.tokenizer)
     if dimensions is not None:
         size = model.get_embedding_dimension() or 0
