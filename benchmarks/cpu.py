@@ -210,7 +210,7 @@ def exact_encoder() -> Encoder:
             embeddings=output.embeddings.float(), salience=output.salience.float()
         )
     )
-    return Encoder(network, encoder.processor, encoder.context, encoder.pooling)
+    return Encoder(network, encoder.processor, encoder.context)
 
 
 class Bert(nn.Module):

@@ -255,7 +255,7 @@ def test_unreadable_input_is_one_sentence(foveate, tmp_path, name, content, mess
 
 
 def test_a_model_folder_without_weights(foveate, fish, tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "config.json").write_text('{"model_type": "hdt"}')
     code, _, error = foveate("search", "fish", fish, "--model", tmp_path)
     assert code == 2
     assert "model.safetensors" in error

@@ -251,7 +251,7 @@ def test_a_model_in_memory_is_known_by_its_weights(index, folder, small_encoder)
     index.add(folder)
     encoder = copy.deepcopy(small_encoder)
     assert identify(encoder) == identify(small_encoder)
-    parts = (encoder.processor, encoder.context, encoder.pooling)
+    parts = (encoder.processor, encoder.context)
     network = TreeBertModel.from_pretrained(small_encoder.model.config.name_or_path).eval()
     encoder = Encoder(network, *parts)
     with pytest.raises(LibraryError, match="cannot be compared with those of a model in memory"):
@@ -266,9 +266,7 @@ def test_a_model_in_memory_is_known_by_its_weights(index, folder, small_encoder)
 def test_a_model_keeps_its_identity_in_another_dtype_and_encoder(small_model, small_encoder):
     record = identify(small_encoder)
     assert record == identify(Encoder.from_pretrained(small_model, dtype="bfloat16"))
-    by_sentence = Encoder(
-        small_encoder.model, small_encoder.processor, "sentence", small_encoder.pooling
-    )
+    by_sentence = Encoder(small_encoder.model, small_encoder.processor, "sentence")
     assert replace(record, context="sentence") == identify(by_sentence)
     files = sorted(small_model.glob("*.safetensors"))
     digest = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)

@@ -262,7 +262,7 @@ def test_a_head_that_is_gone_is_said():
 def test_a_model_that_was_never_saved_is_refused(tmp_path, index, folder):
     known = index.encoder
     network = TreeBertModel.from_pretrained(known.model.config.name_or_path).eval()
-    encoder = Encoder(network, known.processor, known.context, known.pooling)
+    encoder = Encoder(network, known.processor, known.context)
     with pytest.raises(ValueError, match="was never saved: save it where"):
         Index.create(tmp_path / "other", model=encoder).add(folder, cluster=RayCluster())
 

@@ -1,6 +1,6 @@
 import copy
-import json
 import pickle
+import shutil
 from threading import Event
 from time import sleep
 from weakref import ref
@@ -9,17 +9,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 from transformers import (
-    AutoModel,
     BertConfig,
     BertModel,
-    ModernBertConfig,
-    ModernBertModel,
-    MPNetConfig,
-    MPNetModel,
-    RobertaConfig,
-    RobertaModel,
-    T5Config,
-    T5Model,
 )
 
 from foveate import Document, Encoder
@@ -115,7 +106,7 @@ def test_a_fresh_tree_bert_splits_long_texts(fresh, tokenizer):
 
 def test_sentence_context_gives_means_of_sentences_alone(fresh):
     _, encoder = fresh
-    alone = Encoder(encoder.model, encoder.processor, "sentence", encoder.pooling)
+    alone = Encoder(encoder.model, encoder.processor, "sentence")
     vectors = alone.encode(WHALE)
     anchors = outline(WHALE)
     texts = encoder.encode_texts([anchor.text for anchor in anchors if anchor.text])
@@ -273,86 +264,9 @@ def small(model_class, config_class, **kwargs):
     return model_class(config_class(vocab_size=30522, intermediate_size=48, **sizes, **kwargs))
 
 
-SMALL = {
-    "bert": lambda: small(BertModel, BertConfig),
-    "roberta": lambda: small(RobertaModel, RobertaConfig, pad_token_id=1),
-    "modernbert": lambda: small(
-        ModernBertModel,
-        ModernBertConfig,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        cls_token_id=1,
-        sep_token_id=2,
-    ),
-}
-
-
-@pytest.fixture(params=SMALL)
-def checkpoint(request, tmp_path, tokenizer):
-    SMALL[request.param]().eval().save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    return tmp_path
-
-
-def test_any_encoder_gives_what_it_gives_for_each_sentence_alone(checkpoint, tokenizer):
-    encoder = Encoder.from_pretrained(checkpoint, device="cpu")
-    model = AutoModel.from_pretrained(checkpoint)
-    vectors = encoder.encode_texts(TEXTS)
-    for text, vector in zip(TEXTS, vectors, strict=True):
-        with torch.no_grad():
-            rows = model(**tokenizer(text, return_tensors="pt", return_token_type_ids=False))
-        assert relative_error(vector, rows.last_hidden_state[0].mean(0)) < 1e-5
-
-
-def test_means_of_hidden_states_in_sections_and_the_document(checkpoint):
-    encoder = Encoder.from_pretrained(checkpoint, device="cpu")
-    vectors = encoder.encode(WHALE)
-    texts = encoder.encode_texts([anchor.text for anchor in outline(WHALE) if anchor.text])
-    assert relative_error(vectors.document, texts.mean(0)) < 1e-5
-    assert relative_error(vectors.sections[1], texts[5:].mean(0)) < 1e-5
-    assert vectors.salience is None
-
-
-def test_sentences_equal_sentence_transformers(tmp_path, tokenizer):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    save_bert(tmp_path, tokenizer)
-    (tmp_path / "1_Pooling").mkdir()
-    options = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    options.pop("processor_class", None)  # of the model that the tokenizer is from
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
-    modules = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
-    pooling = {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True}
-    for file, content in {
-        "modules.json": [
-            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-            for i, (path, kind) in enumerate(modules.items())
-        ],
-        "1_Pooling/config.json": pooling,
-        "sentence_bert_config.json": {"max_seq_length": 128},
-    }.items():
-        (tmp_path / file).write_text(json.dumps(content))
-    model = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
-    encoder = Encoder.from_pretrained(tmp_path, device="cpu")
-    expected = model.encode(TEXTS, convert_to_tensor=True)
-    assert relative_error(encoder.encode_texts(TEXTS), expected) < 1e-5
-    assert relative_error(encoder.encode(WHALE).sentences[:3], expected[:3]) < 1e-5
-
-
-def test_tree_context_reaches_across_sentences_but_padding_does_not(checkpoint):
-    encoder = Encoder.from_pretrained(checkpoint, context="tree", device="cpu")
-    vectors = encoder.encode(WHALE)
-    assert vectors.sections.shape == (3, 32)
-    changed = Document.from_sections("The Whale", [("Loomings", [*TEXTS[:2], "Sharks!"])])
-    kept = Document.from_sections("The Whale", [("Loomings", TEXTS[:3])])
-    first, second = encoder.encode([changed, kept])
-    assert (first.sentences[0] - second.sentences[0]).norm() > 1e-6
-    assert relative_error(second.sentences, encoder.encode(kept).sentences) < 1e-6
-
-
 def test_a_model_called_with_a_tree_is_a_tree_encoder(default):
     register()
-    model = SMALL["bert"]().eval()
+    model = small(BertModel, BertConfig).eval()
     model.set_attn_implementation(TREE_ATTENTION)
     with pytest.raises(ValueError, match="needs a tree"):
         model(torch.tensor([[1, 2]]))
@@ -413,55 +327,11 @@ def test_hdt_reads_with_the_processor_that_was_saved_with_it(tmp_path, tokenizer
     assert relative_error(vectors.sections, hidden_states[types == 2]) < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (lambda: small(MPNetModel, MPNetConfig), "is a mpnet model, whose attention"),
-        (
-            lambda: T5Model(
-                T5Config(vocab_size=9, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
-            ),
-            "is a t5 model, whose attention",
-        ),
-    ],
-)
-def test_models_that_cannot_be_tree_encoders_are_refused(model, message, tmp_path, tokenizer):
-    model().save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=message):
-        Encoder.from_pretrained(tmp_path)
-
-
-def test_a_folder_without_weights_is_refused(tmp_path, tokenizer):
-    BertConfig().save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+def test_a_folder_without_weights_is_refused(small_model, tmp_path):
+    shutil.copytree(small_model, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "model.safetensors").unlink()
     with pytest.raises(OSError, match=r"model\.safetensors"):
         Encoder.from_pretrained(tmp_path)
-
-
-def test_pickled_weights_are_refused(tmp_path, tokenizer):
-    model = SMALL["bert"]()
-    model.config.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(OSError, match="safetensors"):
-        Encoder.from_pretrained(tmp_path)
-
-
-def test_pooling_is_read_from_the_checkpoint(checkpoint):
-    cls_pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
-    (checkpoint / "1_Pooling").mkdir()
-    (checkpoint / "1_Pooling" / "config.json").write_text(json.dumps(cls_pooling))
-    modules = [
-        {"path": "", "type": "sentence_transformers.models.Transformer"},
-        {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-    ]
-    (checkpoint / "modules.json").write_text(json.dumps(modules))
-    assert Encoder.from_pretrained(checkpoint).pooling.takes_first_token
-    modules.append({"path": "2_Dense", "type": "sentence_transformers.models.Dense"})
-    (checkpoint / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(ValueError, match="ends in a Dense layer"):
-        Encoder.from_pretrained(checkpoint)
 
 
 def test_a_string_is_one_text_and_no_document(default):

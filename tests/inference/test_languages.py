@@ -90,18 +90,21 @@ def multilingual(kind, folder):
         model = XLMRobertaModel(config)
     model.eval().save_pretrained(folder)
     layers = [
-        {"type": "sentence_transformers.models.Transformer", "path": ""},
-        {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+        {"name": "0", "type": "sentence_transformers.models.Transformer", "path": ""},
+        {"name": "1", "type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
     ]
     (folder / "modules.json").write_text(json.dumps(layers))
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 32}')
     (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (folder / "1_Pooling" / "config.json").write_text(
+        '{"word_embedding_dimension": 32, "pooling_mode_mean_tokens": true}'
+    )
     return folder
 
 
 @pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
 def test_multilingual_encoders_are_read(kind, tmp_path):
+    pytest.importorskip("sentence_transformers")
     folder = multilingual(kind, tmp_path)
     encoder = Encoder.from_pretrained(folder, device="cpu")
     model = AutoModel.from_pretrained(folder)

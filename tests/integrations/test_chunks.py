@@ -5,7 +5,6 @@ import torch
 
 from foveate import Document, Encoder
 from foveate.integrations.chunks import encode_chunks
-from tests.tree_bert import save_bert
 
 CHUNKS = ["Cod swim. They eat herring.", "They are sold in June."]
 
@@ -43,8 +42,12 @@ def test_any_text_is_a_chunk(small_encoder, chunks):
 
 
 def test_stock_encoders_work(tmp_path, tokenizer):
-    save_bert(tmp_path, tokenizer)
-    encoder = Encoder.from_pretrained(tmp_path, device="cpu")
+    pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    from tests.sentence_transformer import save
+
+    encoder = Encoder.from_pretrained(save(tmp_path, tokenizer, Pooling(32)), device="cpu")
     [vectors] = encode_chunks(encoder, [CHUNKS])
     torch.testing.assert_close(vectors[1], encoder.encode_texts(CHUNKS[1]))
 

@@ -29,6 +29,9 @@ class Counting:
         self.calls.append(list(texts))
         return self.encoder.encode_texts(texts, **options)
 
+    def encode_queries(self, queries):
+        return self.encode_texts(queries)
+
     def encode(self, documents, **options):
         self.is_asked.set()
         assert self.may_begin.wait(20)

@@ -39,11 +39,10 @@ def command(
             show_default=False,
         ),
     ] = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
     json: common.Json = False,
     *,
     library: common.Library,
+    loading: common.Loading,
     reading: Reading,
 ) -> None:
     """Find the passages that answer a question best, with their places, or write an answer.
@@ -59,7 +58,7 @@ def command(
     if library.folder is not None:
         if choice:
             raise ValueError("--choice is for a generative model, which reads files, not a library")
-        index = common.open_library(library.folder, model, device, dtype)
+        index = common.open_library(library.folder, model, loading)
         answer = index.ask(question, top_k=top_k, **library.conditions)
         documents, passages = common.documents_of(library, index, answer.passages)
         answer = replace(answer, passages=tuple(passages))
@@ -71,9 +70,9 @@ def command(
         if model is not None:
             from foveate.inference import Answerer  # takes seconds
 
-            loaded = common.load_encoder_or(Answerer, model, device, dtype, reading.cache)
+            loaded = common.load_encoder_or(Answerer, model, loading, reading.cache)
         else:
-            loaded = common.load_encoder(None, device, dtype, reading.cache)
+            loaded = common.load_encoder(None, loading, reading.cache)
         answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
     if json:
         common.print_json(

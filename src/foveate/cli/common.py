@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from foveate.tasks.surroundings import NearbySentence
 
 _PANEL = "Library"
+_MODEL_PANEL = "Encoders of other authors"
 Writer = TypeVar("Writer", "Answerer", "Summarizer")
 
 _UNLIMITED = 10_000
@@ -81,16 +82,6 @@ Device = Annotated[
         show_default=False,
     ),
 ]
-DType = Annotated[
-    str | None,
-    typer.Option(
-        "--dtype",
-        metavar="NAME",
-        help="Precision of the model: float32, bfloat16 or float16. bfloat16 is faster on "
-        "processors with instructions for it.",
-        show_default=False,
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Context = Annotated[
     int,
@@ -102,6 +93,65 @@ Context = Annotated[
         help="Number of sentences to show before and after each result.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """The options that say how a model is loaded; the last four are for encoders of others."""
+
+    device: Device = None
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Precision of the model: float32, bfloat16 or float16. bfloat16 is faster on "
+            "processors with instructions for it.",
+            show_default=False,
+        ),
+    ] = None
+    dimensions: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of dimensions to keep of the vectors of a model that was trained for it.",
+            show_default=False,
+            rich_help_panel=_MODEL_PANEL,
+        ),
+    ] = None
+    query_prompt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What to put before queries, such as 'query: '. Default: what the model says.",
+            show_default=False,
+            rich_help_panel=_MODEL_PANEL,
+        ),
+    ] = None
+    document_prompt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What to put before sentences, such as 'passage: '. Default: what the model says.",
+            show_default=False,
+            rich_help_panel=_MODEL_PANEL,
+        ),
+    ] = None
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-remote-code",
+            help="Run Python code that comes with the model.",
+            rich_help_panel=_MODEL_PANEL,
+        ),
+    ] = False
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that are given, as those of `Encoder.from_pretrained`."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if not self.trust_remote_code:
+            del given["trust_remote_code"]
+        return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,51 +393,43 @@ def show_path(kind: str, path: str | Path) -> None:
     console.print(f"{kind}: {path}", markup=False)
 
 
-def open_library(
-    path: Path, model: str | None = None, device: str | None = None, dtype: str | None = None
-) -> "Index":
+def open_library(path: Path, model: str | None = None, loading: Loading | None = None) -> "Index":
     """Open a library."""
     prepare()
     from foveate.index import Index
 
-    return Index.open(path, model=model, **loading_options(device, dtype))
+    return Index.open(path, model=model, **(loading.options() if loading else {}))
 
 
-def loading_options(device: str | None, dtype: str | None) -> dict[str, str]:
-    """Return the options of `Index.open` that were given, since its model may be loaded already."""
-    options = {"device": device, "dtype": dtype}
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def load_encoder(
-    model: str | None, device: str | None, dtype: str | None, cache: Cache | None = None
-) -> "Encoder":
+def load_encoder(model: str | None, loading: Loading, cache: Cache | None = None) -> "Encoder":
     """Load an encoder, which keeps the vectors of documents in a cache if it is given one."""
     prepare()
     from foveate.inference import Encoder
 
     with progress("Loading the model", None):
-        encoder = Encoder.from_pretrained(model, device=device, dtype=dtype)
+        encoder = Encoder.from_pretrained(model, **loading.options())
     encoder.cache = cache
     return encoder
 
 
 def load_encoder_or(
-    writer: "type[Writer]",
-    model: str,
-    device: str | None,
-    dtype: str | None,
-    cache: Cache | None,
-    **options: Any,
+    writer: "type[Writer]", model: str, loading: Loading, cache: Cache | None, **options: Any
 ) -> "Encoder | Writer":
     """Load an encoder or, from an encoder-decoder's checkpoint, a generative model."""
     prepare()
-    from foveate.models.loading import load_config
+    from foveate.inference.encoder import is_writer
 
-    if load_config(model).is_encoder_decoder:
-        with progress("Loading the model", None):
-            return writer.from_pretrained(model, device=device, dtype=dtype, **options)
-    return load_encoder(model, device, dtype, cache)
+    if not is_writer(model):
+        return load_encoder(model, loading, cache)
+    given = loading.options()
+    device, dtype = given.pop("device", None), given.pop("dtype", None)
+    if given:
+        name = next(iter(given)).replace("_", "-")
+        raise ValueError(
+            f"--{name} is for encoders, and {model} is a generative model: leave it out"
+        )
+    with progress("Loading the model", None):
+        return writer.from_pretrained(model, device=device, dtype=dtype, **options)
 
 
 def prepare() -> None:

@@ -21,10 +21,9 @@ def command(
         ),
     ],
     model: common.Model = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
     json: common.Json = False,
     *,
+    loading: common.Loading,
     reading: Reading,
 ) -> None:
     """Write the vectors of documents, sections and sentences, with their texts and places.
@@ -38,7 +37,7 @@ def command(
 
     check_output(output)
     documents = reading.documents(files)
-    encoder = common.load_encoder(model, device, dtype)
+    encoder = common.load_encoder(model, loading)
     embeddings = embed(documents, model=encoder)
     embeddings.save(output)
     counts = {

@@ -1,6 +1,7 @@
 """`foveate index`."""
 
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,8 +98,6 @@ def command(
         ),
     ] = None,
     model: common.LibraryModel = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
     readers: Annotated[
         int | None,
         typer.Option(
@@ -110,6 +109,7 @@ def command(
     ] = None,
     json: common.Json = False,
     *,
+    loading: common.Loading,
     reading: ReadingOptions,
 ) -> None:
     """Add files to a library on disk, which can then be searched instantly.
@@ -137,7 +137,7 @@ def command(
     """
     cluster = _cluster(
         engine,
-        device,
+        loading.device,
         readers,
         address=address,
         workers=workers,
@@ -151,8 +151,9 @@ def command(
     from foveate.index.readers import ReaderPool
     from foveate.index.sources import find_sources
 
-    loading = common.loading_options("cpu" if cluster else device, dtype)
-    index = Index.create(library, exist_ok=True, model=model, **loading)
+    if cluster:
+        loading = replace(loading, device="cpu")
+    index = Index.create(library, exist_ok=True, model=model, **loading.options())
 
     def note(name: str, error: Exception) -> None:
         reading.failures.append(named_error(name, error))

@@ -30,10 +30,9 @@ def command(
         ),
     ] = "phrases",
     model: common.Model = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
     json: common.Json = False,
     *,
+    loading: common.Loading,
     reading: Reading,
 ) -> None:
     """Find the words and phrases that characterize a document, and where they first occur.
@@ -43,7 +42,7 @@ def command(
     foveate keywords paper.pdf -k 50 --method yake --json
     foveate keywords protokoll.txt --language de
     """
-    if method != "embedding" and (model, device, dtype) != (None, None, None):
+    if method != "embedding" and (model is not None or loading.options()):
         raise ValueError(
             "only --method embedding uses a model: leave out --model, --device, --dtype"
         )
@@ -51,7 +50,7 @@ def command(
     from foveate.tasks.keywords import keywords
 
     language = document.language or FALLBACK
-    encoder = common.load_encoder(model, device, dtype) if method == "embedding" else None
+    encoder = common.load_encoder(model, loading) if method == "embedding" else None
     detected = keywords(document, top_k=top_k, method=method, model=encoder, language=language)
     if json:
         common.print_json(

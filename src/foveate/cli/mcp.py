@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from . import common
+from .reading import takes_options
 
 
+@takes_options
 def command(
     library: Annotated[
         Path,
@@ -20,8 +22,8 @@ def command(
         ),
     ],
     model: common.LibraryModel = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
+    *,
+    loading: common.Loading,
 ) -> None:
     """Let an assistant search a library, through the Model Context Protocol.
 
@@ -46,4 +48,4 @@ def command(
         )
     from foveate.mcp import make_server  # which takes a moment to import
 
-    make_server(library, model=model, **common.loading_options(device, dtype)).run("stdio")
+    make_server(library, model=model, **loading.options()).run("stdio")

@@ -70,9 +70,8 @@ def pdf(
         ),
     ] = 5,
     model: common.Model = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
     *,
+    loading: common.Loading,
     reading: Reading,
 ) -> None:
     """Highlight a summary, or what a search finds, in a copy of a PDF.
@@ -85,7 +84,7 @@ def pdf(
     from foveate.tasks.plots.pdf import check_pdf, plot_pdf
 
     check_pdf(document, output)
-    encoder = common.load_encoder(model, device, dtype, reading.cache)
+    encoder = common.load_encoder(model, loading, reading.cache)
     from foveate.tasks.search import search as find
     from foveate.tasks.summarize import summarize
 

@@ -252,6 +252,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
         values["failures"] = ctx.obj
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
+        values.pop("failures", None)  # of a command that reads no files
         command(**values)
 
     with_options.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -25,11 +25,10 @@ def command(
     ] = 5,
     context: common.Context = 0,
     model: common.LibraryModel = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
     json: common.Json = False,
     *,
     library: common.Library,
+    loading: common.Loading,
     reading: Reading,
 ) -> None:
     """Find the passages, sections or documents that match a query best, with their places.
@@ -44,12 +43,12 @@ def command(
     common.check_query("foveate search", "query", query, files or [])
     library.check(files, reading)
     if library.folder is not None:
-        index = common.open_library(library.folder, model, device, dtype)
+        index = common.open_library(library.folder, model, loading)
         hits = index.search(query, by=by, top_k=top_k, **library.conditions)
         documents, hits = common.documents_of(library, index, hits)
     else:
         documents = reading.documents(files or [])
-        encoder = common.load_encoder(model, device, dtype, reading.cache)
+        encoder = common.load_encoder(model, loading, reading.cache)
         from foveate.tasks.search import search
 
         hits = search(query, documents, by=by, top_k=top_k, model=encoder)

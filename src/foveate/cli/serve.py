@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from . import common
+from .reading import takes_options
 
 
+@takes_options
 def command(
     library: Annotated[
         Path | None,
@@ -63,8 +65,8 @@ def command(
         ),
     ] = 60,
     model: common.LibraryModel = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
+    *,
+    loading: common.Loading,
 ) -> None:
     """Serve documents to the browser and to programs: search, ask, summarize, embed.
 
@@ -87,8 +89,8 @@ def command(
     check_origins(allow_origin or ())
     opened = listen(host, port)
     with opened:
-        index = common.open_library(library, model, device, dtype) if library else None
-        encoder = index.encoder if index else common.load_encoder(model, device, dtype)
+        index = common.open_library(library, model, loading) if library else None
+        encoder = index.encoder if index else common.load_encoder(model, loading)
         from foveate.service.app import create_app
         from foveate.service.guard import LOOPBACK_NAMES, is_loopback
         from foveate.service.limits import Limits

@@ -84,11 +84,10 @@ def command(
             show_default=False,
         ),
     ] = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
     json: common.Json = False,
     *,
     library: common.Library,
+    loading: common.Loading,
     reading: Reading,
 ) -> None:
     """Summarize documents by their most central sentences, each with its place.
@@ -113,7 +112,7 @@ def command(
     if library.folder is not None:
         if keywords is not None or keyword:
             raise ValueError("keywords guide a generative model, which reads files, not a library")
-        index = common.open_library(library.folder, model, device, dtype)
+        index = common.open_library(library.folder, model, loading)
         of_library = index.summarize(query, sentences=sentences, words=words, **library.conditions)
         _show_summary_of_library(library, index, query, of_library, context, json)
         return
@@ -123,7 +122,7 @@ def command(
     from foveate.tasks.summarize import summarize
 
     guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
-    loaded = _load(model, device, dtype, reading.cache, guidance)
+    loaded = _load(model, loading, reading.cache, guidance)
     printed = []
     for document in documents:  # so that what is done is shown, if interrupted
         summary = summarize(document, query=query, sentences=sentences, words=words, model=loaded)
@@ -139,8 +138,7 @@ def command(
 
 def _load(
     model: str | None,
-    device: str | None,
-    dtype: str | None,
+    loading: common.Loading,
     cache: Cache | None,
     guidance: dict[str, Any],
 ) -> "Encoder | Summarizer":
@@ -150,9 +148,9 @@ def _load(
     if model is not None:
         from foveate.inference import Summarizer  # takes seconds
 
-        loaded = common.load_encoder_or(Summarizer, model, device, dtype, cache, **guidance)
+        loaded = common.load_encoder_or(Summarizer, model, loading, cache, **guidance)
     else:
-        loaded = common.load_encoder(None, device, dtype, cache)
+        loaded = common.load_encoder(None, loading, cache)
     if guidance and isinstance(loaded, Encoder):
         raise ValueError("keywords guide a generative model: name one, such as LED, with --model")
     return loaded

@@ -20,17 +20,23 @@ def identify(encoder: Encoder) -> ModelRecord:
     """
     loaded = loaded_weights(encoder.model)
     sha256 = None if loaded is None else hash_files(loaded.files)
-    if loaded is None or sha256 is None:
-        name, sha256 = IN_MEMORY, hash_weights(encoder.model)
-        return ModelRecord(name, sha256, encoder.context, encoder.dimension)
-    return ModelRecord(_public_name(loaded.name), sha256, encoder.context, encoder.dimension)
+    name: str | None = IN_MEMORY
+    if loaded is not None and sha256 is not None:
+        name = _public_name(loaded.name)
+    return ModelRecord(
+        name,
+        sha256 or hash_weights(encoder.model),
+        encoder.context,
+        encoder.dimension,
+        encoder.options,
+    )
 
 
 def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord | None:
     """Return what identifies a checkpoint without loading it.
 
-    Its context and its dimension, which do not follow from its weights alone, are taken from the
-    record: whoever loads it later compares them with what `identify` returns.
+    Its context, dimension and options, which do not follow from its files alone, are taken from
+    the record: whoever loads it later compares them with what `identify` returns.
 
     Args:
         name: Its folder, or its name on the hub; None for the default model.

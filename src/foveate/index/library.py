@@ -585,7 +585,7 @@ class Index:
                 "no file: open it with that encoder, or index the files into a new library"
             )
         if self._model is None and recorded is not None and recorded.name is not None:
-            options = {"context": recorded.context, **self._options}
+            options = {**recorded.loading, **self._options}
             try:
                 return Encoder.from_pretrained(recorded.name, **options)
             except (OSError, ValueError) as error:
@@ -593,9 +593,8 @@ class Index:
                     f"the library {self.path} was made by {recorded.name}, which cannot be loaded "
                     f"({error}): name where that model is now"
                 ) from error
-        if self._options and not isinstance(self._model, Encoder):
-            return Encoder.from_pretrained(self._model, **self._options)
-        return as_encoder(self._model)
+        options = {**(recorded.options if recorded else {}), **self._options}
+        return as_encoder(self._model, **options)
 
     def _identity(self) -> ModelRecord:
         """Return what identifies the model, which is loaded only if there is no other way."""

@@ -23,7 +23,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,6 @@ from foveate.index.messages import messages, received
 from foveate.index.reading import Done, File, Unit
 from foveate.index.store import ModelRecord
 from foveate.inference import Encoder
-from foveate.inference.encoder import Context
 
 if not find_spec("ray"):
     raise ImportError("a cluster needs Ray: run `pip install 'foveate[cluster]'`")
@@ -310,7 +309,7 @@ class _Worker:
             )
         encoder = Encoder.from_pretrained(
             self._model.name,
-            context=cast(Context, self._model.context),
+            **self._model.loading,
             device=self._device,
             dtype=self._dtype,
         )

@@ -80,12 +80,19 @@ class ModelRecord:
         sha256: Hash of its weights.
         context: What it reads at once, see `Encoder`.
         dimension: Length of its vectors.
+        options: See `Encoder.options`.
     """
 
     name: str | None
     sha256: str
     context: str
     dimension: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The options with which `Encoder.from_pretrained` loads it."""
+        return {"context": self.context, **self.options}
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,13 +451,17 @@ def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None
     """Refuse a model other than the one that made a library.
 
     Raises:
-        LibraryError: The models or the contexts differ.
+        LibraryError: The models, or options that their vectors of documents depend on, differ.
     """
-    if recorded.sha256 == given.sha256 and recorded.context == given.context:
+    settings = [
+        {name: value for name, value in model.loading.items() if name != "query_prompt"}
+        for model in (recorded, given)
+    ]
+    if recorded.sha256 == given.sha256 and settings[0] == settings[1]:
         return
     made_by = recorded.name or "foveate's default model"
     if recorded.sha256 == given.sha256:
-        made_by += f" with context={recorded.context!r}"
+        made_by += "".join(f" with {name}={value!r}" for name, value in settings[0].items())
     raise LibraryError(
         f"the library {folder} was made by {made_by} (SHA-256 {recorded.sha256[:12]}…), and its "
         f"vectors cannot be compared with those of {given.name or 'the default model'} "

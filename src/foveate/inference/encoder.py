@@ -1,4 +1,4 @@
-"""Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
+"""Vectors of documents, sections and sentences, in one pass, at any length."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, cast, overload
 
 import safetensors.torch
 import torch
@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from foveate.cache import Cache
+from foveate.checkpoint_files import checkpoint_file
 from foveate.documents import Document, as_documents
 from foveate.inference.default_model import default_model_path
 from foveate.inference.languages import trained_languages, warn_of_languages
 from foveate.inference.onednn import use_onednn
-from foveate.inference.pooling import Pooling
 from foveate.inference.weights import loaded_weights, note_loaded
 from foveate.models.tree_bert_network import TreeBertNetwork, load_network
 from foveate.models.utils import first_position, resolve_device, resolve_dtype
@@ -114,7 +114,7 @@ class _AnchorSums:
 
 
 class Encoder:
-    """An encoder of documents on top of any Hugging Face checkpoint.
+    """An encoder of documents: a TreeBert, an HDT or, as a subclass, one of sentence-transformers.
 
     Args:
         model: The Transformer, in evaluation mode. A TreeBert that was loaded from a folder is a
@@ -122,11 +122,13 @@ class Encoder:
         processor: Its tokenizer, the tokens of its anchors and the depth of its trees.
         context: "sentence" encodes every sentence by itself and builds sections and the document
             from their sentences; "tree" lets anchors exchange across the hierarchy.
-        pooling: How hidden states become a vector.
         linear_dtype: Dtype of the model's linear layers; everything else is float32.
         languages: ISO 639 codes of the languages that the model was trained on; None if unknown.
 
     Attributes:
+        dimension: Length of the vectors.
+        options: The options of `from_pretrained` that the vectors depend on, if they were given:
+            `dimensions`, `query_prompt` and `document_prompt`.
         cache: Where `encode` keeps the vectors of documents and looks for them first; by default
             None. It goes by the files that the model was loaded from: set it only for a model that
             has not been changed since.
@@ -150,11 +152,10 @@ class Encoder:
         model: "PreTrainedModel | TreeBertNetwork | None" = None,
         processor: "HDTProcessor | TreeTokenizer | None" = None,
         context: Context = "tree",
-        pooling: Pooling | None = None,
         linear_dtype: torch.dtype = torch.float32,
         languages: Collection[str] | None = None,
     ) -> None:
-        if model is None or processor is None or pooling is None:
+        if model is None or processor is None:
             raise TypeError(
                 "load an encoder with Encoder.from_pretrained(), which takes the name or path of a "
                 "checkpoint, or nothing for foveate's own model"
@@ -170,9 +171,12 @@ class Encoder:
         self.model = model
         self.processor = processor
         self.context = context
-        self.pooling = pooling
+        self.dimension = int(model.config.hidden_size)
+        self.options: dict[str, Any] = {}
         self.languages = None if languages is None else frozenset(languages)
         self._is_tree_bert = model.config.model_type == "tree_bert"
+        self._normalizes = self._is_tree_bert
+        self._details: dict[str, Any] = {"runner": "foveate"}
         self._first_position = first_position(model)
         self.linear_dtype = linear_dtype
         self.cache: Cache | None = None
@@ -187,25 +191,55 @@ class Encoder:
         context: Context | None = None,
         device: str | torch.device | None = None,
         dtype: torch.dtype | str | None = None,
-    ) -> Self:
-        """Load a checkpoint.
+        dimensions: int | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+        trust_remote_code: bool = False,
+    ) -> "Encoder":
+        """Load a checkpoint: of TreeBert, of HDT, or one that sentence-transformers runs.
 
         Args:
             name_or_path: A folder, or a name on the hub, which is then downloaded. None is the
                 default model, see `default_model_path`.
-            context: See the class; by default "tree" for models that read trees, TreeBert and HDT,
-                and "sentence" for all others.
+            context: See the class; by default "tree" for TreeBert and HDT. Others read sentences.
             device: By default CUDA if available, else the CPU.
             dtype: The dtype of the matrix products, by default float32. Vectors are float32.
+            dimensions: How many dimensions of the vectors to keep, of a model that was trained for
+                that. This and what follows is for checkpoints that sentence-transformers runs.
+            query_prompt: What to put before queries; by default what the checkpoint says.
+            document_prompt: What to put before sentences and titles; by default what the checkpoint
+                says.
+            trust_remote_code: Run Python code that comes with the checkpoint.
 
         Raises:
+            ImportError: sentence-transformers runs the checkpoint, and is not installed.
             OSError: There is no such checkpoint, or it has no safetensors weights.
-            ValueError: `Encoder` cannot run this kind of checkpoint.
+            ValueError: The checkpoint cannot be run as its authors mean it, or not with these
+                options. This is checked before weights are downloaded.
         """
         path = str(name_or_path or default_model_path())
-        model, processor, pooling = _load(path)
+        options = {
+            "dimensions": dimensions,
+            "query_prompt": query_prompt,
+            "document_prompt": document_prompt,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        if not Path(path).is_dir():
+            from foveate.checkpoints import check_name_or_path  # which folders do not need
+
+            check_name_or_path(path)
         device = resolve_device(device)
         linear_dtype = resolve_dtype(dtype or torch.float32)
+        if checkpoint_file(path, "modules.json") is not None:
+            from foveate.inference.sentence_encoder import load  # takes seconds
+
+            return load(path, context, device, linear_dtype, given, trust_remote_code)
+        if given:
+            raise ValueError(
+                f"{name_or_path or 'the default model'} has no {' and no '.join(given)} to set: "
+                "those are options of models that sentence-transformers runs"
+            )
+        model, processor = _load(path)
         if linear_dtype != torch.float32:
             # Norms and the residual stream stay in float32: that halves the error for nothing.
             for module in model.modules():
@@ -215,15 +249,29 @@ class Encoder:
             use_onednn(model, linear_dtype)
         model = model.eval().to(device)
         note_loaded(model, path)
-        reads_trees = model.config.model_type in ("hdt", "tree_bert")
-        return cls(
-            model,
-            processor,
-            context or ("tree" if reads_trees else "sentence"),
-            pooling,
-            linear_dtype,
-            trained_languages(path),
-        )
+        return cls(model, processor, context or "tree", linear_dtype, trained_languages(path))
+
+    @property
+    def name(self) -> str:
+        """The folder of the checkpoint, or its name on the hub; empty for a model in memory."""
+        loaded = loaded_weights(self.model)
+        return loaded.name if loaded else str(self.model.config.name_or_path or "")
+
+    def describe(self) -> dict[str, Any]:
+        """Describe how texts become vectors.
+
+        Returns:
+            `model`, its name; `context`, see the class; `dimension`; and `runner`, the library that
+            runs it. Of models that sentence-transformers runs also `modules`, their names in
+            order; `query_prompt`; `document_prompt`; `max_tokens`, above which texts are split;
+            and `similarity`.
+        """
+        return {
+            "model": self.name,
+            "context": self.context,
+            "dimension": self.dimension,
+            **self._details,
+        }
 
     @cached_property
     def tokenizer(self) -> "PreTrainedTokenizerBase":
@@ -235,14 +283,9 @@ class Encoder:
         return load_tokenizer(str(self.model.config.name_or_path))
 
     @property
-    def dimension(self) -> int:
-        """Length of the vectors."""
-        return int(self.model.config.hidden_size)
-
-    @property
     def min_likely_score(self) -> float | None:
         """Score of a sentence below which nine of ten are wrong; None if that is not known."""
-        return getattr(self.model.config, "min_likely_score", None)
+        return getattr(getattr(self.model, "config", None), "min_likely_score", None)
 
     @overload
     def encode(
@@ -295,8 +338,8 @@ class Encoder:
         loaded = loaded_weights(self.model)
         processor = self.processor
         limits = processor.levels, processor.max_sentence_tokens, processor.passage_tokens
-        model = loaded and loaded.files, self.context, self.pooling, self.linear_dtype, limits
-        return Cache.key(model, [tuple(anchor) for anchor in anchors])
+        settings = self.context, self.linear_dtype, limits, self.options, self._details
+        return Cache.key(loaded and loaded.files, settings, [tuple(anchor) for anchor in anchors])
 
     def _encode_outlines(
         self, outlines: list[list[Anchor]], show_progress: bool | None
@@ -450,13 +493,7 @@ class Encoder:
             return _AnchorSums(sums.cpu(), counts.cpu(), salience.cpu())
         hidden_states = output.last_hidden_state[0]
         is_anchor = reorder(nodes.positions) == 0
-        if self.pooling.takes_first_token:
-            add(hidden_states[is_anchor], piece_idx[is_anchor])
-        else:
-            # The mean of an anchor, its tokens and, in a tree, the anchors below it.
-            add(hidden_states, piece_idx)
-            is_child = is_anchor & (forest.parent >= 0)
-            add(hidden_states[is_child], piece_idx[forest.parent[is_child]])
+        add(hidden_states[is_anchor], piece_idx[is_anchor])
         # The anchor of a passage belongs to its first sentence; here the others get it, too.
         is_first = ~is_anchor & (piece_idx != piece_idx.roll(1))
         is_later = is_first & (piece_idx != piece_idx[forest.parent])
@@ -491,24 +528,28 @@ class Encoder:
     def _finish(self, sums: Tensor, counts: Tensor) -> Tensor:
         """Divide sums by counts and normalize if requested; in place, to save memory."""
         means = sums.div_(counts.clamp(min=1))  # sentences may be empty strings
-        return F.normalize(means, dim=-1, out=means) if self.pooling.normalize else means
+        return F.normalize(means, dim=-1, out=means) if self._normalizes else means
 
 
-def as_encoder(model: Encoder | str | PathLike[str] | None) -> Encoder:
+def as_encoder(model: Encoder | str | PathLike[str] | None, **options: Any) -> Encoder:
     """Return a loaded encoder unchanged, or load one by its name.
 
     Args:
         model: A loaded encoder, the name or path of a checkpoint, or None for the default encoder,
-            which is loaded once per process.
+            which without options is loaded once per process.
+        options: Options of `Encoder.from_pretrained` for a model that is not loaded yet.
 
     Raises:
+        ImportError: See `Encoder.from_pretrained`.
         OSError: See `Encoder.from_pretrained`.
         TypeError: `model` is neither an encoder nor the name or path of a checkpoint.
         ValueError: See `Encoder.from_pretrained`.
     """
     if isinstance(model, Encoder):
         return model
-    return _default_encoder() if model is None else Encoder.from_pretrained(model)
+    if model is None and not options:
+        return _default_encoder()
+    return Encoder.from_pretrained(model, **options)
 
 
 class _Writer(Protocol):
@@ -538,11 +579,28 @@ def as_encoder_or(
     if isinstance(model, Encoder):
         return model
     name_or_path = cast(str | PathLike[str], model)  # mypy does not narrow by type[Writer]
+    return (
+        writer.from_pretrained(name_or_path)
+        if is_writer(name_or_path)
+        else as_encoder(name_or_path)
+    )
+
+
+def is_writer(name_or_path: str | PathLike[str]) -> bool:
+    """Return whether a checkpoint is that of an encoder-decoder, and of no encoder made from it.
+
+    Raises:
+        OSError: There is no such checkpoint.
+        TypeError: `name_or_path` is neither a name nor a path.
+    """
+    from foveate.checkpoints import check_name_or_path
     from foveate.models.loading import load_config  # takes seconds
 
-    if load_config(name_or_path).is_encoder_decoder:
-        return writer.from_pretrained(name_or_path)
-    return as_encoder(name_or_path)
+    check_name_or_path(name_or_path)
+    return (
+        checkpoint_file(name_or_path, "modules.json") is None
+        and load_config(name_or_path).is_encoder_decoder
+    )
 
 
 @cache
@@ -552,12 +610,12 @@ def _default_encoder() -> Encoder:
 
 def _load(
     path: str,
-) -> "tuple[PreTrainedModel | TreeBertNetwork, HDTProcessor | TreeTokenizer, Pooling]":
+) -> "tuple[PreTrainedModel | TreeBertNetwork, HDTProcessor | TreeTokenizer]":
     """Load a checkpoint in float32, without transformers if it is a TreeBert in a folder."""
     processor = load_tree_tokenizer(Path(path))
     network = None if processor is None else load_network(Path(path))
     if processor is not None and network is not None:
-        return network, processor, Pooling(normalize=True)
+        return network, processor
     from foveate.inference.loading import load_checkpoint  # takes seconds
 
     return load_checkpoint(path)

@@ -9,7 +9,16 @@ from torch import nn
 
 from foveate.inference.onednn import OneDNNLinear
 
-_SUFFIX = "*.safetensors"
+_FILES_OF_MODULES = (
+    "modules.json",
+    "config_sentence_transformers.json",
+    "sentence_bert_config.json",
+    "[0-9]_*/config.json",
+    "[0-9]_*/*.safetensors",
+    "[0-9]_*/*.bin",
+)
+"""Each module but the first is in a folder of its own, such as 1_Pooling."""
+
 _ATTRIBUTE = "_foveate_loaded_weights"
 
 FileStamp = tuple[str, int, int]
@@ -43,11 +52,17 @@ def loaded_weights(model: nn.Module) -> LoadedWeights | None:
 def stamp_files(name: str) -> tuple[FileStamp, ...]:
     """Find the files of weights of a checkpoint; none if there are none on this machine.
 
+    Of one that sentence-transformers runs, those that describe its modules are among them.
+
     Args:
         name: Its folder, or its name on the hub.
     """
     folder = _folder(name)
-    files = () if folder is None else sorted(folder.glob(_SUFFIX))
+    files = [] if folder is None else sorted(folder.glob("*.safetensors"))
+    if folder is not None and (folder / "modules.json").is_file():
+        files += sorted(
+            file for pattern in _FILES_OF_MODULES for file in folder.glob(pattern) if file.is_file()
+        )
     stats = [(file, file.stat()) for file in files]
     return tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats)
 
@@ -62,10 +77,10 @@ def _folder(name: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        cached = try_to_load_from_cache(name, "config.json")
+        cached = [try_to_load_from_cache(name, file) for file in ("config.json", "modules.json")]
     except HFValidationError:
         return None
-    return Path(cached).parent if isinstance(cached, str) else None
+    return next((Path(file).parent for file in cached if isinstance(file, str)), None)
 
 
 @cache

@@ -24,10 +24,10 @@ class FoveateDocumentEmbedder:
 
     Args:
         model: Name or path of the encoder's checkpoint; by default foveate's own model.
-        device: Where it runs, such as "cpu" or "cuda"; by default the GPU, if there is one.
         source_field: The metadata field that names a document's source; splitters of Haystack
             write "source_id", converters "file_path".
         heading_field: The metadata field with the heading above a document, if there is one.
+        options: Options of `Encoder.from_pretrained`, such as `device="cpu"`.
 
     Example:
         >>> from haystack import Document
@@ -42,28 +42,28 @@ class FoveateDocumentEmbedder:
     def __init__(
         self,
         model: str | None = None,
-        device: str | None = None,
         source_field: str = "source_id",
         heading_field: str | None = None,
+        **options: Any,
     ) -> None:
         self.model = model
-        self.device = device
+        self.options = options
         self.source_field = source_field
         self.heading_field = heading_field
         self._encoder: Encoder | None = None
 
     def warm_up(self) -> None:
         """Load the model."""
-        self._encoder = self._encoder or _load(self.model, self.device)
+        self._encoder = self._encoder or as_encoder(self.model, **self.options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arguments, for Haystack to store."""
         fields: dict[str, Any] = default_to_dict(
             self,
             model=self.model,
-            device=self.device,
             source_field=self.source_field,
             heading_field=self.heading_field,
+            **self.options,
         )
         return fields
 
@@ -99,7 +99,7 @@ class FoveateDocumentEmbedder:
         for places in sources.values():
             if all("split_id" in documents[i].meta for i in places):
                 places.sort(key=lambda i: documents[i].meta["split_id"])
-        self._encoder = self._encoder or _load(self.model, self.device)
+        self._encoder = self._encoder or as_encoder(self.model, **self.options)
         encoded = encode_chunks(
             self._encoder,
             [[documents[i].content or "" for i in places] for places in sources.values()],
@@ -121,7 +121,7 @@ class FoveateTextEmbedder:
 
     Args:
         model: Name or path of the encoder's checkpoint; by default foveate's own model.
-        device: Where it runs, such as "cpu" or "cuda"; by default the GPU, if there is one.
+        options: Options of `Encoder.from_pretrained`, such as `device="cpu"`.
 
     Example:
         >>> from foveate.integrations.haystack import FoveateTextEmbedder
@@ -129,18 +129,18 @@ class FoveateTextEmbedder:
         384
     """
 
-    def __init__(self, model: str | None = None, device: str | None = None) -> None:
+    def __init__(self, model: str | None = None, **options: Any) -> None:
         self.model = model
-        self.device = device
+        self.options = options
         self._encoder: Encoder | None = None
 
     def warm_up(self) -> None:
         """Load the model."""
-        self._encoder = self._encoder or _load(self.model, self.device)
+        self._encoder = self._encoder or as_encoder(self.model, **self.options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arguments, for Haystack to store."""
-        fields: dict[str, Any] = default_to_dict(self, model=self.model, device=self.device)
+        fields: dict[str, Any] = default_to_dict(self, model=self.model, **self.options)
         return fields
 
     @classmethod
@@ -167,10 +167,5 @@ class FoveateTextEmbedder:
                 f"expected a string, got {type(text).__name__}: "
                 "embed documents with FoveateDocumentEmbedder"
             )
-        self._encoder = self._encoder or _load(self.model, self.device)
+        self._encoder = self._encoder or as_encoder(self.model, **self.options)
         return {"embedding": self._encoder.encode_queries(text).tolist()}
-
-
-def _load(model: str | None, device: str | None) -> Encoder:
-    """Load an encoder; the default one is loaded once per process."""
-    return as_encoder(model) if device is None else Encoder.from_pretrained(model, device=device)

@@ -91,10 +91,11 @@ class FoveateEmbeddings(Embeddings):
 
     Args:
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
+        options: Options of `Encoder.from_pretrained` for a model that is not loaded yet.
     """
 
-    def __init__(self, model: Encoder | str | PathLike[str] | None = None) -> None:
-        self.encoder = as_encoder(model)
+    def __init__(self, model: Encoder | str | PathLike[str] | None = None, **options: Any) -> None:
+        self.encoder = as_encoder(model, **options)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Encode texts that can be searched."""

@@ -200,7 +200,7 @@ class FoveateEmbedding(BaseEmbedding):
 
     def __init__(self, model: Encoder | str | PathLike[str] | None = None, **options: Any) -> None:
         encoder = as_encoder(model)
-        name = Path(encoder.model.config.name_or_path or "").name
+        name = Path(encoder.name).name
         super().__init__(**{"model_name": name or "foveate", **options})
         self._encoder = encoder
 

@@ -1,6 +1,6 @@
 """Foveate in sentence-transformers: an encoder as its first module."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from os import PathLike
 from typing import Any
@@ -25,13 +25,18 @@ class FoveateModule(InputModule):
 
     Args:
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
+        options: Options of `Encoder.from_pretrained` for a model that is not loaded yet.
     """
 
-    config_keys = ["model"]  # noqa: RUF012 -- declared so by the base class
+    config_keys = ["model", "options"]  # noqa: RUF012 -- declared so by the base class
 
-    def __init__(self, model: Encoder | str | PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        model: Encoder | str | PathLike[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
-        self.encoder = as_encoder(model)
+        self.encoder = as_encoder(model, **(options or {}))
         self.network = self.encoder.model  # which goes where sentence-transformers moves it
 
     def preprocess(
@@ -51,7 +56,7 @@ class FoveateModule(InputModule):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the arguments, for sentence-transformers to store."""
-        return {"model": self.encoder.model.config.name_or_path}
+        return {"model": self.encoder.name, "options": self.encoder.options}
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
         """Write the name of the checkpoint, from which `load` loads it."""

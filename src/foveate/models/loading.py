@@ -49,11 +49,29 @@ def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> 
         ValueError: Weights are damaged, do not fit the configuration, or are missing. Only those of
             a pooler may be missing.
     """
+    with explain_errors(name_or_path):
+        model, info = auto.from_pretrained(
+            name_or_path, use_safetensors=True, output_loading_info=True, **options
+        )
+    missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
+    if missing:
+        raise ValueError(
+            f"{name_or_path} lacks {len(missing)} parameters of a {type(model).__name__}, such as "
+            f"{missing[0]}, which would be random: use a checkpoint that has them"
+        )
+    return model
+
+
+@contextmanager
+def explain_errors(name_or_path: str | PathLike[str]) -> Iterator[None]:
+    """Say what is wrong with the weights of a checkpoint that is loaded, and show no progress.
+
+    Raises:
+        ValueError: Weights are damaged, or do not fit the configuration.
+    """
     try:
         with _without_progress_bars():
-            model, info = auto.from_pretrained(
-                name_or_path, use_safetensors=True, output_loading_info=True, **options
-            )
+            yield
     except SafetensorError as error:
         raise ValueError(
             f"the weights of {name_or_path} are damaged ({error}): copy or download them again"
@@ -65,13 +83,6 @@ def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> 
             f"the weights of {name_or_path} do not have the sizes in its config.json: "
             "copy or download both again"
         ) from error
-    missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
-    if missing:
-        raise ValueError(
-            f"{name_or_path} lacks {len(missing)} parameters of a {type(model).__name__}, such as "
-            f"{missing[0]}, which would be random: use a checkpoint that has them"
-        )
-    return model
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from foveate.checkpoints import check_name_or_path
 
 from .processor import DocumentProcessor, tokenizer_options
 
+_MISSING = "{} has no tokenizer: save the tokenizer that the model was trained with there"
+
 Processor = TypeVar("Processor", bound=DocumentProcessor)
 
 
@@ -24,9 +26,6 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
         ValueError: Its tokenizer is missing or damaged, or its configuration is damaged.
     """
     check_name_or_path(name_or_path)
-    missing = (
-        f"{name_or_path} has no tokenizer: save the tokenizer that the model was trained with there"
-    )
     options = tokenizer_options(name_or_path)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **options)
@@ -38,8 +37,17 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
     except ValueError as error:
         if "instantiate the backend tokenizer" not in str(error):
             raise
-        raise ValueError(missing) from error
-    # Without its files, transformers makes an empty tokenizer; byte tokenizers have no files.
+        raise ValueError(_MISSING.format(name_or_path)) from error
+    check_tokenizer(name_or_path, tokenizer)
+    return tokenizer
+
+
+def check_tokenizer(name_or_path: str | PathLike[str], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse the empty tokenizer that transformers makes if its files are missing.
+
+    Raises:
+        ValueError: A folder has no files of its tokenizer. Byte tokenizers have none.
+    """
     files = {*tokenizer.vocab_files_names.values(), "tokenizer.json"}
     folder = Path(name_or_path)
     if (
@@ -47,8 +55,7 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
         and tokenizer.vocab_files_names
         and not any((folder / file).exists() for file in files)
     ):
-        raise ValueError(missing)
-    return tokenizer
+        raise ValueError(_MISSING.format(name_or_path))
 
 
 def load_saved_processor(

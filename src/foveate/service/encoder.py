@@ -25,15 +25,21 @@ class _Job(Generic[V]):
 
     Attributes:
         texts: The texts; None for a document.
+        are_queries: Whether the texts are queries.
         document: The document; None for texts.
         num_tokens: Their size, by estimate.
         future: Its vectors.
     """
 
     def __init__(
-        self, *, texts: Sequence[str] | None = None, document: Document | None = None
+        self,
+        *,
+        texts: Sequence[str] | None = None,
+        are_queries: bool = False,
+        document: Document | None = None,
     ) -> None:
         self.texts = texts
+        self.are_queries = are_queries
         self.document = document
         size = len(document.text) if document is not None else sum(map(len, texts or ()))
         self.num_tokens = 1 + size // _CHARACTERS_PER_TOKEN
@@ -95,17 +101,30 @@ class _Worker:
             job.future.set_result(result)
 
     def _encode(self, batch: list[_Job[Any]]) -> list[Tensor | DocumentVectors]:
-        lists = [job.texts for job in batch if job.texts is not None]
         documents = [job.document for job in batch if job.document is not None]
-        vectors: Iterator[Tensor] = iter(())
         encoded: Iterator[DocumentVectors] = iter(())
-        if lists:
-            texts = list(chain.from_iterable(lists))
-            joined = self._encoder.encode_texts(texts, show_progress=False)
-            vectors = iter(joined.split([len(one) for one in lists]))
         if documents:
             encoded = iter(self._encoder.encode(documents, show_progress=False))
-        return [next(encoded) if job.texts is None else next(vectors) for job in batch]
+        texts = self._encode_texts(batch, are_queries=False)
+        queries = self._encode_texts(batch, are_queries=True)
+        return [
+            next(encoded) if job.texts is None else next(queries if job.are_queries else texts)
+            for job in batch
+        ]
+
+    def _encode_texts(self, batch: list[_Job[Any]], *, are_queries: bool) -> Iterator[Tensor]:
+        lists = [
+            job.texts for job in batch if job.texts is not None and job.are_queries == are_queries
+        ]
+        if not lists:
+            return iter(())
+        texts = list(chain.from_iterable(lists))
+        joined = (
+            self._encoder.encode_queries(texts)
+            if are_queries
+            else self._encoder.encode_texts(texts, show_progress=False)
+        )
+        return iter(joined.split([len(one) for one in lists]))
 
 
 class SharedEncoder(Encoder):
@@ -160,12 +179,15 @@ class SharedEncoder(Encoder):
         """Encode texts, each by itself; see `Encoder.encode_texts`. No progress is shown."""
         if isinstance(texts, str):
             return self.encode_texts([texts])[0]
+        return self._encode_parts(texts, are_queries=False)
+
+    def _encode_parts(self, texts: Sequence[str], *, are_queries: bool) -> Tensor:
         if not texts:
             return torch.zeros(0, self.dimension)
         # One part after the other, so that long lists of one client do not hold up all others.
         vectors = []
         for part in self._parts(texts):
-            job = _Job[Tensor](texts=part)
+            job = _Job[Tensor](texts=part, are_queries=are_queries)
             self._short.submit(job)
             vectors.append(job.future.result())
         return torch.cat(vectors)
@@ -177,7 +199,7 @@ class SharedEncoder(Encoder):
         with self._lock:
             known = {query: self._queries[query] for query in queries if query in self._queries}
         missing = [query for query in dict.fromkeys(queries) if query not in known]
-        known |= zip(missing, self.encode_texts(missing), strict=True)
+        known |= zip(missing, self._encode_parts(missing, are_queries=True), strict=True)
         with self._lock:
             for query in queries:
                 self._queries[query] = known[query]

@@ -1,0 +1,256 @@
+"""Encoders of other authors, run by sentence-transformers as their `modules.json` says."""
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+from transformers import CONFIG_MAPPING
+
+from foveate.checkpoint_files import load_checkpoint_json
+from foveate.inference.encoder import Context, Encoder
+from foveate.inference.languages import trained_languages
+from foveate.inference.weights import note_loaded
+from foveate.models.loading import explain_errors, load_model
+from foveate.preprocessing.loading import check_tokenizer
+from foveate.progress import progress
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Dropout", "Normalize")
+
+_TEXTS_PER_CALL = 512
+
+_one_at_a_time = Lock()
+"""Held while a model runs: its tokenizer cannot be used by two threads at once."""
+
+
+class SentenceProcessor:
+    """What prepares texts: the tokenizer, and the number of tokens above which texts are split.
+
+    Args:
+        tokenizer: The tokenizer.
+        max_sentence_tokens: Longest text without its special tokens; None if there is no limit.
+    """
+
+    levels = None
+    passage_tokens = None
+
+    def __init__(self, tokenizer: Any, max_sentence_tokens: int | None) -> None:
+        self.tokenizer = tokenizer
+        self.max_sentence_tokens = max_sentence_tokens
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenize texts of any length, without special tokens."""
+        encoding = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        return cast(list[list[int]], encoding["input_ids"])
+
+    def pieces(self, texts: Sequence[str]) -> tuple[list[int], list[str]]:
+        """Split texts that are too long, before words if possible.
+
+        Returns:
+            The index of the text that each piece is from, and the pieces.
+        """
+        owners: list[int] = []
+        pieces: list[str] = []
+        for i, text in enumerate(texts):
+            parts = self._split(text)
+            owners += [i] * len(parts)
+            pieces += parts
+        return owners, pieces
+
+    def _split(self, text: str) -> list[str]:
+        limit = self.max_sentence_tokens
+        if limit is None or len(text.encode()) <= limit:  # a token has at least one byte
+            return [text]
+        encoding = self.tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        starts = [start for start, _ in encoding["offset_mapping"]]
+        cuts, first = [0], 0
+        while len(starts) - first > limit:
+            words = (i for i in range(first + limit, first, -1) if text[starts[i] - 1].isspace())
+            first = next(words, first + limit)
+            cuts.append(starts[first])
+        return [text[start:end] for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True)]
+
+
+class SentenceEncoder(Encoder):
+    """An encoder that sentence-transformers runs, each sentence by itself.
+
+    Its vectors of texts are those of `SentenceTransformer.encode_document`, and those of queries
+    are those of `encode_query`. A text that is too long for the model, of which these would leave
+    out the end, is split, and its vector is the mean over its pieces.
+
+    Args:
+        model: The model, in evaluation mode.
+        name: The folder of its checkpoint, or its name on the hub.
+        options: See `Encoder.options`.
+        linear_dtype: The model's dtype.
+    """
+
+    def __init__(
+        self,
+        model: "SentenceTransformer",
+        name: str,
+        options: dict[str, Any],
+        linear_dtype: torch.dtype,
+    ) -> None:
+        modules = [type(module).__name__ for module in model]
+        prompts = {kind: model.prompts.get(kind) or "" for kind in ("query", "document")}
+        longest = model.get_max_seq_length()
+        if longest is not None:
+            used = max(len(model.tokenizer(prompt)["input_ids"]) for prompt in prompts.values())
+            longest -= used
+        self.model = cast(Any, model)
+        self._runner = model
+        self.processor = cast(Any, SentenceProcessor(model.tokenizer, longest))
+        self.tokenizer = model.tokenizer
+        self.context = "sentence"
+        self.dimension = int(model.get_embedding_dimension() or 0)
+        self.options = options
+        self.languages = trained_languages(name)
+        self.linear_dtype = linear_dtype
+        self.cache = None
+        self._normalizes = modules[-1] == "Normalize" and model.truncate_dim is None
+        self._details = {
+            "runner": f"sentence-transformers {version('sentence-transformers')}",
+            "modules": modules,
+            "query_prompt": prompts["query"],
+            "document_prompt": prompts["document"],
+            "max_tokens": longest,
+            "similarity": str(model.similarity_fn_name),
+        }
+
+    def encode_texts(
+        self, texts: str | Sequence[str], *, show_progress: bool | None = None
+    ) -> Tensor:
+        """Encode texts that can be found, each by itself; see `Encoder.encode_texts`."""
+        return self._encode(self._runner.encode_document, texts, show_progress)
+
+    def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
+        """Encode queries, with their prompt; see `Encoder.encode_queries`."""
+        return self._encode(self._runner.encode_query, queries, False)
+
+    def _encode(
+        self, encode: Callable[..., Tensor], texts: str | Sequence[str], show_progress: bool | None
+    ) -> Tensor:
+        if isinstance(texts, str):
+            return self._encode(encode, [texts], show_progress)[0]
+        sums = torch.zeros(len(texts), self.dimension)
+        counts = torch.zeros(len(texts), 1)
+        with progress("Encoding", len(texts), show_progress) as advance:
+            for start in range(0, len(texts), _TEXTS_PER_CALL):
+                part = texts[start : start + _TEXTS_PER_CALL]
+                with _one_at_a_time:
+                    owners, pieces = self.processor.pieces(part)
+                    vectors = encode(pieces, convert_to_tensor=True, show_progress_bar=False)
+                rows = torch.tensor(owners) + start
+                sums.index_add_(0, rows, vectors.float().cpu())
+                counts.index_add_(0, rows, torch.ones(len(rows), 1))
+                advance(len(part))
+        return self._finish(sums, counts)
+
+
+def load(
+    name: str,
+    context: Context | None,
+    device: torch.device,
+    dtype: torch.dtype,
+    options: dict[str, Any],
+    trust_remote_code: bool,
+) -> SentenceEncoder:
+    """Load a checkpoint, if it can be run as its authors mean it; see `Encoder.from_pretrained`.
+
+    Raises:
+        ImportError: sentence-transformers is not installed.
+        OSError: There are no safetensors weights.
+        ValueError: The checkpoint cannot be run.
+    """
+    if context == "tree":
+        raise ValueError(f"{name} was not trained on trees: leave out context='tree'")
+    if context not in (None, "sentence"):
+        raise ValueError(f"context must be 'sentence' for {name}, got {context!r}")
+    dimensions = options.get("dimensions")
+    if dimensions is not None and dimensions < 1:
+        raise ValueError(f"dimensions must be at least 1, got {dimensions}")
+    _check(name, trust_remote_code)
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+
+    prompts = {
+        kind: options[f"{kind}_prompt"]
+        for kind in ("query", "document")
+        if f"{kind}_prompt" in options
+    }
+    with explain_errors(name):
+        model = SentenceTransformer(
+            name,
+            device=str(device),
+            prompts=prompts,
+            trust_remote_code=trust_remote_code,
+            model_kwargs={"dtype": dtype, "use_safetensors": True},
+        )
+    if isinstance(model[0], Transformer) and model[0].config.name_or_path == name:
+        # Where weights are missing, sentence-transformers leaves random ones.
+        folder = load_checkpoint_json(name, "modules.json")[0]["path"]
+        load_model(type(model[0].model), name, device_map="meta", subfolder=folder)
+    check_tokenizer(name, model.tokenizer)
+    if dimensions is not None:
+        size = model.get_embedding_dimension() or 0
+        if dimensions > size:
+            raise ValueError(
+                f"the vectors of {name} have {size} dimensions, fewer than {dimensions}"
+            )
+        model.truncate_dim = dimensions
+    note_loaded(model, name)
+    return SentenceEncoder(model.eval(), name, options, dtype)
+
+
+def _check(name: str, trust_remote_code: bool) -> None:
+    """Refuse a checkpoint that cannot be run as its authors mean it, by its small files alone."""
+    modules = load_checkpoint_json(name, "modules.json")
+    settings = load_checkpoint_json(name, "config_sentence_transformers.json") or {}
+    try:
+        types, _ = zip(*((module["type"], module["name"]) for module in modules), strict=True)
+        folder = modules[0]["path"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"the modules.json of {name} is damaged: copy or download it again"
+        ) from error
+    kind = settings.get("model_type", "SentenceTransformer")
+    if kind != "SentenceTransformer" or any(one.startswith("pylate.") for one in types):
+        raise ValueError(
+            f"{name} is a model of another kind ({kind}), which has no single vector for a text: "
+            "name an encoder that has"
+        )
+    own = [one for one in types if one.startswith("sentence_transformers.")]
+    names = [one.rpartition(".")[2] for one in own]
+    unknown = [one for one in names if one not in _MODULES]
+    if unknown or (types[0] in own and names[0] != "Transformer"):
+        raise ValueError(
+            f"{name} has a {(unknown or names)[0]} layer, which Encoder cannot run there: use a "
+            f"model that begins with Transformer and goes on with {', '.join(_MODULES[1:])}"
+        )
+    similarity = settings.get("similarity_fn_name") or "cosine"
+    if similarity != "cosine" and names[-1:] != ["Normalize"]:
+        raise ValueError(
+            f"the vectors of {name} are meant to be compared by {similarity}, and foveate compares "
+            "by cosine: use a model whose similarity is the cosine"
+        )
+    config = load_checkpoint_json(name, f"{folder}/config.json" if folder else "config.json") or {}
+    is_unknown = "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING
+    if (len(own) < len(types) or is_unknown) and not trust_remote_code:
+        raise ValueError(
+            f"{name} comes with Python code of its own: if you trust its authors, allow that with "
+            "trust_remote_code=True or --trust-remote-code"
+        )
+    if find_spec("sentence_transformers") is None:
+        raise ImportError(
+            f"{name} is run by sentence-transformers: run "
+            "`pip install 'foveate[sentence-transformers]'`"
+        )
