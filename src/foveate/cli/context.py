@@ -30,11 +30,10 @@ def command(
         ),
     ] = None,
     model: common.LibraryModel = None,
-    device: common.Device = None,
-    dtype: common.DType = None,
     json: common.Json = False,
     *,
     library: common.Library,
+    loading: common.Loading,
     reading: Reading,
 ) -> None:
     """Write documents as a prompt of limited length for a language model.
@@ -53,11 +52,11 @@ def command(
         common.check_query("foveate context", "query", about, files or [])
     library.check(files, reading)
     if library.folder is not None:
-        index = common.open_library(library.folder, model, device, dtype)
+        index = common.open_library(library.folder, model, loading)
         prompt = index.context(about, tokens=tokens, tokenizer=tokenizer, **library.conditions)
     else:
         documents = reading.documents(files or [])
-        encoder = common.load_encoder(model, device, dtype, reading.cache)
+        encoder = common.load_encoder(model, loading, reading.cache)
         from foveate.tasks.context import context
 
         prompt = context(about, documents, tokens=tokens, tokenizer=tokenizer, model=encoder)
