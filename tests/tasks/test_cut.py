@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foveate.tasks import cut
@@ -49,6 +49,7 @@ def optimum(parents, gains, costs, budget):
     )
 
 
+@example(([-1, -1, 1], np.array([3.0, 0.0, 2.0]), np.array([2, 1, 0])), 2)
 @given(trees(), st.integers(0, 50))
 def test_no_cut_that_fits_is_better(tree, budget):
     parents, gains, costs = tree
@@ -66,7 +67,7 @@ def test_where_costs_are_rounded_the_cut_fits(tree, budget, max_cells):
         is_open = best_cut(gains, costs, ends_of(parents), budget)
     assert is_cut(is_open, parents)
     assert costs @ is_open <= budget
-    unit = -(-len(costs) * budget // max_cells)
+    unit = max(1, -(-len(costs) * budget // max_cells))
     for nodes in map(np.array, product((0, 1), repeat=len(parents))):
         if is_cut(nodes, parents) and costs @ nodes <= budget - (nodes.sum() + 1) * (unit - 1):
             assert gains @ is_open >= gains @ nodes

@@ -35,7 +35,7 @@ def best_cut(gains: Floats, costs: Ints, ends: Ints, budget: int) -> Mask:
 
     Should the table of f exceed `MAX_CELLS`, costs are rounded up in step 2 to multiples of
     u = ⌈nodes · tokens / MAX_CELLS⌉, and the gain is at least that of the best k of those nodes for
-    (k + 1)(u - 1) tokens less, for any k. With weights from a model, no document came near to that.
+    (k + 1)(u - 1) tokens less, for any k.
 
     Args:
         gains: `(nodes,)`, at least 0, of the nodes in preorder; there may be several roots.
@@ -88,13 +88,13 @@ def _decide(gains: Floats, costs: Ints, ends: Ints, budget: int) -> tuple[Mask, 
             lower += gains[node]
             room -= int(costs[node])
     gap = upper - lower + _ROUNDING * gains.sum()
-    loss = (-net).clip(min=0)  # of opening a node
-    is_needed = is_open & (net > gap)
+    to_open = (-net).clip(min=0)  # by how much this would lower the upper bound
+    to_close = np.where(is_open, net, 0)  # or this; a node can also be closed with its parent
     for level in levels[1:]:
-        loss[level] += loss[parents[level]]
-    for level in reversed(levels[1:]):
-        is_needed[parents[level[is_needed[level]]]] = True
-    return is_needed, (loss <= gap) & ~is_needed
+        to_open[level] += to_open[parents[level]]
+        to_close[level] = np.minimum(to_close[level], to_close[parents[level]])
+    is_needed = to_close > gap
+    return is_needed, (to_open <= gap) & ~is_needed
 
 
 def _levels(ends: Ints) -> tuple[Ints, list[Ints]]:
