@@ -147,7 +147,10 @@ def test_embed_writes_vectors_of_all_levels(foveate, fish, tmp_path):
     code, output, _ = foveate("embed", fish, "--output", path, "--json")
     assert code == 0
     counts = {"document": 1, "section": 2, "sentence": 5}
-    assert json.loads(output) == {"output": str(path), "dimension": 384, **counts}
+    printed = json.loads(output)
+    encoder = printed.pop("encoder")
+    assert printed == {"output": str(path), **counts}
+    assert (encoder["runner"], encoder["dimension"]) == ("foveate", 384)
     assert Embeddings.load(path).vectors.shape == (8, 384)
 
 

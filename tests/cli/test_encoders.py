@@ -23,7 +23,9 @@ def test_options_of_an_encoder(foveate, fish, model, tmp_path):
     output = tmp_path / "fish.safetensors"
     code, printed, _ = foveate("embed", fish, "-o", output, "--model", model, *OPTIONS, "--json")
     assert code == 0
-    assert json.loads(printed)["dimension"] == 8
+    encoder = json.loads(printed)["encoder"]
+    assert encoder["runner"].startswith("sentence-transformers")
+    assert (encoder["dimension"], encoder["query_prompt"]) == (8, "query: ")
     for command in (("search", "cod"), ("ask", "cod?"), ("summarize",)):
         code, printed, _ = foveate(*command, fish, "--model", model, *OPTIONS, "--no-cache")
         assert code == 0

@@ -1,4 +1,5 @@
 import json
+from itertools import chain
 
 import pytest
 import torch
@@ -142,6 +143,45 @@ def test_nothing_of_a_long_text_is_lost(tmp_path, tokenizer):
     parts = [piece for owner, piece in zip(owners, pieces, strict=True) if owner == 1]
     expected = model.encode_document(parts, convert_to_tensor=True).mean(0)
     assert relative_error(encoder.encode_texts(long), expected) < 1e-5
+
+
+@pytest.mark.parametrize("prompts", [{}, PROMPTS])
+def test_late_chunking_pools_the_tokens_of_each_sentence(prompts, tmp_path, tokenizer):
+    torch.manual_seed(1)
+    layers = [Pooling(32, "mean"), Dense(32, 12)]
+    model, encoder = load(save(tmp_path, tokenizer, *layers, prompts=prompts), context="document")
+    texts = ["The Whale", "Loomings", *TEXTS[:3], "The Carpet-Bag", "I stuffed a shirt."]
+    pieces = [
+        tokenizer(text, add_special_tokens=False)["input_ids"]
+        for text in [prompts.get("document", ""), *texts]
+    ]
+    ids = torch.tensor([[101, *chain.from_iterable(pieces), 102]])
+    with torch.no_grad():
+        states = model[0].model(input_ids=ids).last_hidden_state[0, 1:-1]
+        means = [span.mean(0) for span in states.split(list(map(len, pieces)))[1:]]
+        expected = model[2]({"sentence_embedding": torch.stack(means)})["sentence_embedding"]
+    vectors = encoder.encode(WHALE)
+    assert relative_error(vectors.sentences, expected[[2, 3, 4, 6]]) < 1e-5
+    assert relative_error(vectors.sections[0], expected[1:5].mean(0)) < 1e-5
+    assert relative_error(vectors.document, expected.mean(0)) < 1e-5
+    assert encoder.describe()["context"] == "document"
+    alone = model.encode_document(TEXTS, convert_to_tensor=True)
+    assert relative_error(encoder.encode_texts(TEXTS), alone) < 1e-5
+
+
+def test_late_chunking_of_documents_that_do_not_fit(tmp_path, tokenizer):
+    folder = save(tmp_path, tokenizer, Pooling(32, "mean"), max_seq_length=32)
+    _, encoder = load(folder, context="document")
+    texts = ["One whale.", "whale " * 70, "", "Two sharks swim.", "eel " * 20, "They dive."]
+    vectors = encoder.encode(Document.from_sections("", [("", texts)]))
+    assert vectors.sentences.isfinite().all()
+    alone = encoder.encode_texts([texts[0], texts[1]])
+    assert relative_error(vectors.sentences[0], alone[0]) > 1e-3
+    again = encoder.encode([WHALE, Document.from_sections("", [("", texts)])])[1]
+    assert relative_error(again.sentences, vectors.sentences) < 1e-6
+    first = save(tmp_path / "cls", tokenizer, Pooling(32, "cls"))
+    with pytest.raises(ValueError, match="does not pool by the mean"):
+        load(first, context="document")
 
 
 def test_precision_and_numbers_of_texts(tmp_path, tokenizer):

@@ -1,12 +1,13 @@
 """One model for many threads: what waits is read together, and nothing is read twice."""
 
+import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from foveate import Document, search
+from foveate import Document, Encoder, search
 from foveate.service.encoder import SharedEncoder
 from tests.service.conftest import until
 
@@ -147,3 +148,24 @@ def test_tasks_take_it_as_their_model(share, counting, small_encoder):
     [hit] = search("Who swims?", document, model=shared)
     [expected] = search("Who swims?", document, model=small_encoder)
     assert (hit.span, hit.score) == (expected.span, pytest.approx(expected.score, abs=1e-4))
+
+
+def test_queries_keep_their_prompt(tmp_path, tokenizer):
+    pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    from tests.sentence_transformer import save
+
+    folder = save(tmp_path, tokenizer, Pooling(32), prompts={"query": "find: "})
+    encoder = Encoder.from_pretrained(folder, device="cpu")
+    shared = SharedEncoder(encoder, 100, 10**6)
+    try:
+        assert (shared.encode_queries(TEXTS) - encoder.encode_queries(TEXTS)).norm() < 1e-5
+        assert (shared.encode_texts(TEXTS) - encoder.encode_texts(TEXTS)).norm() < 1e-5
+        assert (shared.encode_texts(TEXTS) - encoder.encode_queries(TEXTS)).norm() > 1e-3
+        assert shared.describe() == encoder.describe()
+        assert copy.deepcopy(shared.processor).token_ids(TEXTS) == (
+            encoder.processor.token_ids(TEXTS)
+        )
+    finally:
+        shared.stop()

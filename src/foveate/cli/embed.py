@@ -46,7 +46,7 @@ def command(
     }
     dimension = embeddings.vectors.shape[1]
     if json:
-        common.print_json({"output": output, "dimension": dimension, **counts})
+        common.print_json({"output": output, "encoder": encoder.describe(), **counts})
     else:
         numbers = ", ".join(common.count(number, level) for level, number in counts.items())
         common.console.print(f"{output}: {numbers}; {dimension} dimensions", markup=False)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from foveate.preprocessing.hdt import HDTProcessor
 
-Context = Literal["sentence", "tree"]
+Context = Literal["sentence", "document", "tree"]
 Item = TypeVar("Item")
 Prepared = TypeVar("Prepared")
 
@@ -170,7 +170,7 @@ class Encoder:
             )
         self.model = model
         self.processor = processor
-        self.context = context
+        self.context: Context = context
         self.dimension = int(model.config.hidden_size)
         self.options: dict[str, Any] = {}
         self.languages = None if languages is None else frozenset(languages)
@@ -201,7 +201,8 @@ class Encoder:
         Args:
             name_or_path: A folder, or a name on the hub, which is then downloaded. None is the
                 default model, see `default_model_path`.
-            context: See the class; by default "tree" for TreeBert and HDT. Others read sentences.
+            context: See the class; by default "tree" for TreeBert and HDT. Others read sentences by
+                themselves or, with "document", in their document; see `SentenceEncoder`.
             device: By default CUDA if available, else the CPU.
             dtype: The dtype of the matrix products, by default float32. Vectors are float32.
             dimensions: How many dimensions of the vectors to keep, of a model that was trained for

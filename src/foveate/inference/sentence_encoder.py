@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import CONFIG_MAPPING
 
 from foveate.checkpoint_files import load_checkpoint_json
-from foveate.inference.encoder import Context, Encoder
+from foveate.inference.encoder import Context, DocumentVectors, Encoder
 from foveate.inference.languages import trained_languages
 from foveate.inference.weights import note_loaded
 from foveate.models.loading import explain_errors, load_model
+from foveate.preprocessing.collate import fill_packs
 from foveate.preprocessing.loading import check_tokenizer
+from foveate.preprocessing.tree import Anchor
 from foveate.progress import progress
 
 if TYPE_CHECKING:
@@ -80,7 +83,11 @@ class SentenceProcessor:
 
 
 class SentenceEncoder(Encoder):
-    """An encoder that sentence-transformers runs, each sentence by itself.
+    """An encoder that sentence-transformers runs.
+
+    With the context "sentence" it reads each sentence by itself; with "document", which is for
+    models that were trained on long texts, as many sentences at once as it takes, and pools the
+    tokens of each (late chunking, Günther et al. 2024, arXiv 2409.04701).
 
     Its vectors of texts are those of `SentenceTransformer.encode_document`, and those of queries
     are those of `encode_query`. A text that is too long for the model, of which these would leave
@@ -90,7 +97,11 @@ class SentenceEncoder(Encoder):
         model: The model, in evaluation mode.
         name: The folder of its checkpoint, or its name on the hub.
         options: See `Encoder.options`.
+        context: "sentence" or "document".
         linear_dtype: The model's dtype.
+
+    Raises:
+        ValueError: The context is "document", and the model does not pool by the mean.
     """
 
     def __init__(
@@ -98,8 +109,15 @@ class SentenceEncoder(Encoder):
         model: "SentenceTransformer",
         name: str,
         options: dict[str, Any],
+        context: Context,
         linear_dtype: torch.dtype,
     ) -> None:
+        pooling = [getattr(module, "pooling_mode", None) for module in model]
+        if context == "document" and pooling[1:2] != ["mean"]:
+            raise ValueError(
+                f"{name} does not pool by the mean, so a sentence has no vector of its own in a "
+                "document: leave out context='document'"
+            )
         modules = [type(module).__name__ for module in model]
         prompts = {kind: model.prompts.get(kind) or "" for kind in ("query", "document")}
         longest = model.get_max_seq_length()
@@ -108,9 +126,10 @@ class SentenceEncoder(Encoder):
             longest -= used
         self.model = cast(Any, model)
         self._runner = model
-        self.processor = cast(Any, SentenceProcessor(model.tokenizer, longest))
+        self._splitter = SentenceProcessor(model.tokenizer, longest)
+        self.processor = cast(Any, self._splitter)
         self.tokenizer = model.tokenizer
-        self.context = "sentence"
+        self.context = context
         self.dimension = int(model.get_embedding_dimension() or 0)
         self.options = options
         self.languages = trained_languages(name)
@@ -136,6 +155,70 @@ class SentenceEncoder(Encoder):
         """Encode queries, with their prompt; see `Encoder.encode_queries`."""
         return self._encode(self._runner.encode_query, queries, False)
 
+    def _encode_outlines(
+        self, outlines: list[list[Anchor]], show_progress: bool | None
+    ) -> list[DocumentVectors]:
+        if self.context == "sentence":
+            return super()._encode_outlines(outlines, show_progress)
+        encoded = []
+        with progress("Encoding", len(outlines), show_progress) as advance:
+            for anchors in outlines:
+                read = [
+                    anchor for anchor in anchors if anchor.text or anchor.sentence_idx is not None
+                ]
+                vectors = self._encode_together([anchor.text for anchor in read])
+                is_title = torch.tensor(
+                    [one.sentence_idx is None for one in read], dtype=torch.bool
+                )
+                encoded.append(self._from_sentences(anchors, vectors[~is_title], vectors[is_title]))
+                advance()
+        return encoded
+
+    @torch.inference_mode()
+    def _encode_together(self, texts: Sequence[str]) -> Tensor:
+        """Read texts one after the other, and pool the tokens of each: `(texts, dimension)`."""
+        sums = torch.zeros(len(texts), self.dimension)
+        counts = torch.zeros(len(texts), 1)
+        with _one_at_a_time:
+            owners, pieces = self._splitter.pieces(texts)
+            # A space between two pieces may be a token.
+            sizes = [len(ids) + 1 for ids in self._splitter.token_ids(pieces)]
+            limit = self._splitter.max_sentence_tokens or sum(sizes)
+            for window in fill_packs(range(len(pieces)), sizes, limit):
+                vectors = self._pool_each([pieces[i] for i in window])
+                rows = torch.tensor([owners[i] for i in window])
+                sums.index_add_(0, rows, vectors.float().cpu())
+                counts.index_add_(0, rows, torch.ones(len(rows), 1))
+        return self._finish(sums, counts)
+
+    def _pool_each(self, texts: list[str]) -> Tensor:
+        """Read texts that fit into the model together: `(texts, dimension)`."""
+        prompt, first, *others = self._details["document_prompt"], *self._runner
+        joined = " ".join(texts)
+        features = self._runner.preprocess([joined], prompt=prompt or None)
+        features = {
+            name: x.to(self._runner.device) if isinstance(x, Tensor) else x
+            for name, x in features.items()
+        }
+        tokens = first(features)["token_embeddings"][0]
+        offsets = self.tokenizer(prompt + joined, return_offsets_mapping=True)["offset_mapping"]
+        ends = torch.tensor([end if end > start else 0 for start, end in offsets])
+        spans, start = [], len(prompt)
+        for text in texts:
+            inside = (ends > start) & (ends <= start + len(text))
+            spans.append(tokens[inside.to(tokens.device)])
+            start += len(text) + 1
+        output = {
+            "token_embeddings": pad_sequence(spans, batch_first=True),
+            "attention_mask": pad_sequence(
+                [torch.ones(len(span), dtype=torch.long, device=span.device) for span in spans],
+                batch_first=True,
+            ),
+        }
+        for module in others:
+            output = module(output)
+        return output["sentence_embedding"][:, : self.dimension]
+
     def _encode(
         self, encode: Callable[..., Tensor], texts: str | Sequence[str], show_progress: bool | None
     ) -> Tensor:
@@ -147,7 +230,7 @@ class SentenceEncoder(Encoder):
             for start in range(0, len(texts), _TEXTS_PER_CALL):
                 part = texts[start : start + _TEXTS_PER_CALL]
                 with _one_at_a_time:
-                    owners, pieces = self.processor.pieces(part)
+                    owners, pieces = self._splitter.pieces(part)
                     vectors = encode(pieces, convert_to_tensor=True, show_progress_bar=False)
                 rows = torch.tensor(owners) + start
                 sums.index_add_(0, rows, vectors.float().cpu())
@@ -173,8 +256,8 @@ def load(
     """
     if context == "tree":
         raise ValueError(f"{name} was not trained on trees: leave out context='tree'")
-    if context not in (None, "sentence"):
-        raise ValueError(f"context must be 'sentence' for {name}, got {context!r}")
+    if context not in (None, "sentence", "document"):
+        raise ValueError(f"context must be 'sentence' or 'document' for {name}, got {context!r}")
     dimensions = options.get("dimensions")
     if dimensions is not None and dimensions < 1:
         raise ValueError(f"dimensions must be at least 1, got {dimensions}")
@@ -208,7 +291,7 @@ def load(
             )
         model.truncate_dim = dimensions
     note_loaded(model, name)
-    return SentenceEncoder(model.eval(), name, options, dtype)
+    return SentenceEncoder(model.eval(), name, options, context or "sentence", dtype)
 
 
 def _check(name: str, trust_remote_code: bool) -> None:

@@ -35,11 +35,13 @@ class Weights(NamedTuple):
     documents: tuple[float, ...]
 
 
+_OF_SENTENCES = Weights((0.8, 0.0, 0.1, 0.1), (0.8, 0.0, 0.1, 0.1), (0.3, 0.4, 0.3), (0.6, 0.4))
 WEIGHTS: dict[Context, Weights] = {
-    "sentence": Weights((0.8, 0.0, 0.1, 0.1), (0.8, 0.0, 0.1, 0.1), (0.3, 0.4, 0.3), (0.6, 0.4)),
+    "sentence": _OF_SENTENCES,
+    "document": _OF_SENTENCES,
     "tree": Weights((0.7, 0.1, 0.1, 0.1), (0.5, 0.3, 0.1, 0.1), (0.3, 0.6, 0.1), (0.4, 0.6)),
 }
-"""Weights for encoders of either context.
+"""Weights for encoders of each context.
 
 Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those that rank best on average without
 losing to vectors alone on any kind of query: for all-MiniLM-L6-v2 on training documents, for our
