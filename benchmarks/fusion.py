@@ -58,9 +58,9 @@ TOP_K = 10
 SEED = 0
 MEASURES = ("hit@1", "hit@5", "nDCG@10")
 PARTS = {
-    "sentences": ("⟨s, q⟩", "⟨S, q⟩", "b(s)", "b(S)"),
-    "sections": ("max ⟨s, q⟩", "⟨S, q⟩", "b(S)"),
-    "documents": ("mean max ⟨s, p⟩", "b(D)"),
+    "sentences": ("r(s, q)", "r(S, q)", "b(s)", "b(S)"),
+    "sections": ("max r(s, q)", "r(S, q)", "b(S)"),
+    "documents": ("mean max r(s, p)", "b(D)"),
 }
 
 

@@ -19,6 +19,8 @@ EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
 class Compass:
     """Encodes every text as one direction."""
 
+    unrelated = torch.zeros(1, 2)
+
     def __init__(self, direction, context="sentence"):
         self.direction = direction
         self.context = context
@@ -76,6 +78,53 @@ def test_documents_match_by_the_best_sentence_for_each_of_the_query():
     one = DocumentVectors(NORTH, NORTH[None], torch.stack([EAST, EAST, EAST + NORTH]))
     found = match("One. Two.", [document] * 2, [both, one], TwoSentences(EAST))
     assert found.documents[:, 0].tolist() == pytest.approx([1, (1 + 0.5**0.5) / 2])
+
+
+class Squeezed:
+    """An encoder whose cosines c are s c + (1 - s)."""
+
+    def __init__(self, encoder, share):
+        self.encoder = encoder
+        self.context = encoder.context
+        self.share = share
+        self.unrelated = self.squeeze(encoder.unrelated)
+
+    def squeeze(self, vectors):
+        added = torch.full((len(vectors), 1), (1 - self.share) ** 0.5)
+        return torch.cat([self.share**0.5 * vectors, added], dim=1)
+
+    def encode_queries(self, texts):
+        return self.squeeze(self.encoder.encode_queries(texts))
+
+
+@pytest.mark.parametrize("share", [0.7, 0.25])
+def test_scores_do_not_depend_on_the_spread_of_a_models_cosines(encoder, share):
+    fish = [("Cod", "Cod swim in the sea. They eat herring."), ("Eel", "Eels are long.")]
+    documents = [
+        Document.from_sections("Fish", fish),
+        Document.from_text("Salt is white. It is mined."),
+    ]
+    vectors = encoder.encode(documents)
+    squeezed = Squeezed(encoder, share)
+    of_squeezed = [
+        DocumentVectors(
+            its.document, squeezed.squeeze(its.sections), squeezed.squeeze(its.sentences)
+        )
+        for its in vectors
+    ]
+    query = "What do cod eat? Is it salt?"
+    expected = match(query, documents, vectors, encoder)
+    found = match(query, documents, of_squeezed, squeezed)
+    for ours, theirs in zip(found, expected, strict=True):
+        for x, y in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(x, y, atol=1e-5, rtol=0)
+
+
+def test_the_text_of_a_query_scores_1_and_unrelated_ones_about_0(encoder):
+    document = Document.from_text("Cod swim in the sea. The minister resigned. Eggs are oval.")
+    [scores] = match("Cod swim in the sea.", [document], [encoder.encode(document)], encoder)[0]
+    assert scores[0, 0] == pytest.approx(1, abs=0.3)  # the encoder reads it in its document
+    assert scores[1:, 0].abs().max() < 0.3
 
 
 @pytest.mark.parametrize(("query", "kind"), [("g", "topics"), ("Is it g?", "sentences")])

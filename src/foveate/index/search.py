@@ -21,7 +21,13 @@ from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
-from foveate.tasks.relevance import WEIGHTS, is_likely, sentence_weights
+from foveate.tasks.relevance import (
+    WEIGHTS,
+    is_likely,
+    relative,
+    sentence_weights,
+    unrelated_cosines,
+)
 from foveate.tasks.terms import terms
 
 EXACT_SENTENCES = 100_000
@@ -65,6 +71,7 @@ class Request:
             language = snapshot.language or FALLBACK
             texts += [query[start:end] for start, end in split_sentences(query, language)]
         self._vectors = torch.nn.functional.normalize(encoder.encode_queries(texts), dim=-1)
+        self._unrelated = unrelated_cosines(self._vectors, encoder).numpy()
         kinds = (SENTENCE, SECTION, DOCUMENT) if by == "document" else (SENTENCE, SECTION)
         words = list(dict.fromkeys(terms(query)))
         # They are looked up on disk while signs are compared.
@@ -108,6 +115,7 @@ class Request:
         sizes = self.snapshot.sizes(self.by)[idx]
         sentences = ranges(self.snapshot.starts(self.by)[idx], sizes)
         cosines = _cosines(self.snapshot.sentences, self._parts, sentences)
+        cosines = relative(cosines, self._unrelated[self._part_idx])
         return self._score_units(idx, _highest(cosines, sizes), self._section_cosines(idx))
 
     def score_sentences(self, idx: Ints) -> Floats:
@@ -115,11 +123,14 @@ class Request:
         snapshot, vectors = self.snapshot, self._vectors[:1]
         of_sentence, of_section, of_words, of_section_words = self._sentence_weights
         sections, owner = np.unique(snapshot.section_idx[idx], return_inverse=True)
+        unrelated = self._unrelated[:1]
+        section_cosines = relative(_cosines(snapshot.sections, vectors, sections), unrelated)
         of_sections = (
-            of_section * _cosines(snapshot.sections, vectors, sections)[:, 0].astype(np.float64)
+            of_section * section_cosines[:, 0].astype(np.float64)
             + of_section_words * self._words[SECTION][sections]
         )
-        cosines = _cosines(snapshot.sentences, vectors, idx)[:, 0].astype(np.float64)
+        cosines = relative(_cosines(snapshot.sentences, vectors, idx), unrelated)
+        cosines = cosines[:, 0].astype(np.float64)
         scores = of_sentence * cosines + of_words * self._words[SENTENCE][idx] + of_sections[owner]
         rounded: Floats = scores.round(5)
         return rounded
@@ -132,13 +143,19 @@ class Request:
     @property
     def _parts(self) -> Tensor:
         """`(parts, dimension)`, what the sentences of a section or document are compared with."""
-        return self._vectors[1:] if self.by == "document" else self._vectors[:1]
+        return self._vectors[self._part_idx]
+
+    @property
+    def _part_idx(self) -> slice:
+        """Which of the vectors these are."""
+        return slice(1, None) if self.by == "document" else slice(1)
 
     def _section_cosines(self, idx: Ints) -> npt.NDArray[np.float32] | None:
         """Return the cosines of some sections and the query: `(len(idx),)`; None of documents."""
         if self.by == "document":
             return None
-        return _cosines(self.snapshot.sections, self._parts, idx)[:, 0]
+        cosines = _cosines(self.snapshot.sections, self._parts, idx)[:, 0]
+        return relative(cosines, self._unrelated[:1])
 
     def _score_units(
         self,
@@ -170,9 +187,10 @@ class Request:
         snapshot = self.snapshot
         of_sentence, of_section, of_words, of_section_words = self._sentence_weights
         vector = self._vectors[0].numpy()
-        estimates = snapshot.sentence_codes.cosines(vector)
+        unrelated = self._unrelated[:1]
+        estimates = relative(snapshot.sentence_codes.cosines(vector), unrelated)
         estimates *= of_sentence
-        section_cosines = snapshot.section_codes.cosines(vector)
+        section_cosines = relative(snapshot.section_codes.cosines(vector), unrelated)
         of_sections = of_section * section_cosines + of_section_words * self._words[SECTION]
         estimates += of_words * self._words[SENTENCE]
         estimates += np.repeat(of_sections, snapshot.section_sizes)
@@ -194,17 +212,24 @@ class Request:
         """
         snapshot, parts = self.snapshot, self._parts
         sizes, starts = snapshot.sizes(self.by), snapshot.starts(self.by)
-        cosines = [snapshot.sentence_codes.cosines(part) for part in parts.numpy()]
+        codes, unrelated = snapshot.sentence_codes, self._unrelated[self._part_idx]
+        cosines = [
+            relative(codes.cosines(part), of_part)
+            for part, of_part in zip(parts.numpy(), unrelated, strict=True)
+        ]
         highest = [_highest(part_cosines, sizes) for part_cosines in cosines]
         section_cosines = None
         if self.by == "section":
-            section_cosines = snapshot.section_codes.cosines(parts[0].numpy())[idx]
+            estimated = snapshot.section_codes.cosines(parts[0].numpy())
+            section_cosines = relative(estimated, unrelated[0])[idx]
         estimates = self._score_units(idx, np.stack(highest, axis=1)[idx], section_cosines)
         order = idx[np.argsort(-estimates)]
 
         are_near = [
-            part_cosines >= np.repeat(part_highest - _MARGIN, sizes)
-            for part_cosines, part_highest in zip(cosines, highest, strict=True)
+            part_cosines >= np.repeat(part_highest - margin, sizes)
+            for part_cosines, part_highest, margin in zip(
+                cosines, highest, _MARGIN / (1 - unrelated), strict=True
+            )
         ]
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.sum(are_near, axis=0))])
         num_near = ends[starts + sizes] - ends[starts]
@@ -213,9 +238,10 @@ class Request:
         closest = np.zeros((len(likely), len(parts)), np.float32)
         for part, is_near in enumerate(are_near):
             near = is_near[sentences]
-            exact = np.full(len(sentences), -1, np.float32)
+            exact = np.full(len(sentences), -np.inf, np.float32)
             vector = parts[part : part + 1]
-            exact[near] = _cosines(snapshot.sentences, vector, sentences[near])[:, 0]
+            compared = _cosines(snapshot.sentences, vector, sentences[near])[:, 0]
+            exact[near] = relative(compared, unrelated[part])
             closest[:, part] = _highest(exact, sizes[likely])
         scores = self._score_units(likely, closest, self._section_cosines(likely))
         return likely[top(scores, _CANDIDATES_PER_RESULT * top_k, in_order=False)]

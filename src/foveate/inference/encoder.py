@@ -78,6 +78,42 @@ class DocumentVectors:
         return cls(**safetensors.torch.load(content))
 
 
+_UNRELATED = (
+    "The cat slept on the warm windowsill all afternoon.",
+    "Prices rose by three percent in the last quarter.",
+    "She plays the violin in the city orchestra.",
+    "The river floods its banks every spring.",
+    "Install the package before you run the command.",
+    "The committee voted against the proposal.",
+    "Photosynthesis turns light into chemical energy.",
+    "He scored twice in the second half of the match.",
+    "The function returns an error if the file is missing.",
+    "Our method outperforms earlier work on three data sets.",
+    "The treaty was signed in 1648.",
+    "Mix the flour with two eggs and a little salt.",
+    "Patients were given the drug for six weeks.",
+    "The train to the coast leaves at noon.",
+    "The court found that the contract was void.",
+    "A proof of this theorem is given in the appendix.",
+    "Thank you, I think we should move on to the next point.",
+    "The telescope observed a distant galaxy.",
+    "Workers demanded higher wages and shorter hours.",
+    "The password must have at least twelve characters.",
+    "Whales migrate thousands of kilometres each year.",
+    "The painting was sold at an auction in London.",
+    "Turn left at the church and follow the road.",
+    "The new law protects the privacy of children.",
+    "Steel is an alloy of iron and carbon.",
+    "My grandmother told us stories before bed.",
+    "The company announced its results on Monday.",
+    "What time does the library close?",
+    "Memory is freed when the last reference is gone.",
+    "The temperature of the sea has increased.",
+    "Farmers plant wheat in the autumn.",
+    "Each vector is multiplied by a matrix.",
+)
+
+
 @dataclass(frozen=True)
 class _AnchorSums:
     """A model's outputs for the anchors of a forest, in their order, float32 on the CPU.
@@ -287,6 +323,11 @@ class Encoder:
     def min_likely_score(self) -> float | None:
         """Score of a sentence below which nine of ten are wrong; None if that is not known."""
         return getattr(getattr(self.model, "config", None), "min_likely_score", None)
+
+    @cached_property
+    def unrelated(self) -> Tensor:
+        """`(32, dimension)`, unit vectors of sentences on 32 subjects, to compare others with."""
+        return F.normalize(self.encode_texts(_UNRELATED), dim=-1)
 
     @overload
     def encode(

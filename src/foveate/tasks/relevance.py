@@ -1,11 +1,19 @@
 """The relevance of sentences, sections and whole documents to a query.
 
-All vectors are scaled to unit length first, so that products are cosines, written ⟨x, y⟩.
+All vectors are scaled to unit length first, so that products are cosines, written ⟨x, y⟩. Models
+spread their cosines differently, so these are standardized before they are weighted. With u(q), the
+mean cosine of the query q and sentences that have nothing to do with it or with each other,
+
+    r(x, q) = (⟨x, q⟩ - u(q)) / (1 - u(q))
+
+is 0 for an unrelated text and 1 for the query itself. It does not depend on what is searched.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,6 +25,8 @@ from foveate.inference.encoder import Context
 from foveate.tasks.bm25 import bm25, count_terms
 from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.terms import all_titles, terms, titles_above
+
+Cosines = TypeVar("Cosines", Tensor, npt.NDArray[np.float32])
 
 
 class Weights(NamedTuple):
@@ -55,16 +65,17 @@ _MAX_TOPIC_WORDS = 6
 class Matches(NamedTuple):
     """How the parts of documents match a query q, by meaning and by words.
 
-    b is `foveate.tasks.bm25.bm25`, counted over all documents. The words of a section are those of
-    the sentences directly in it, of the titles above them, and of the document's name.
+    r is `relative` of the cosine, b is `foveate.tasks.bm25.bm25`, counted over all documents. The
+    words of a section are those of the sentences directly in it, of the titles above them, and of
+    the document's name.
 
     Attributes:
         sentences: For each document `(sentences, 4)`: of each sentence s, directly in section S,
-            ⟨s, q⟩, ⟨S, q⟩, b(s) and b(S).
-        sections: For each document `(sections, 3)`: of each section S, ⟨s, q⟩ of the closest
-            sentence directly in it, 0 if there is none, ⟨S, q⟩ and b(S).
-        documents: `(documents, 2)`: of each document, ⟨s, p⟩ of the sentence closest to p, averaged
-            over the sentences p of the query, and b of the document.
+            r(s, q), r(S, q), b(s) and b(S).
+        sections: For each document `(sections, 3)`: of each section S, r(s, q) of the closest
+            sentence directly in it, 0 if there is none, r(S, q) and b(S).
+        documents: `(documents, 2)`: of each document, r(s, p) of the sentence closest to p,
+            averaged over the sentences p of the query, and b of the document.
     """
 
     sentences: list[Tensor]
@@ -85,7 +96,8 @@ def match(
     """
     language = documents[0].language or FALLBACK
     parts = [query[start:end] for start, end in split_sentences(query, language)]
-    query_vector, *part_vectors = unit(encoder.encode_queries([query, *parts]))
+    query_vectors = unit(encoder.encode_queries([query, *parts]))
+    unrelated = unrelated_cosines(query_vectors, encoder)
     words = _match_words(query, documents)
     sentences, sections, closest = [], [], []
     for document, its_vectors, sentence_words, section_words in zip(
@@ -93,13 +105,13 @@ def match(
     ):
         section_idx = SentencePositions.from_document(document).section_idx
         sentence_vectors = unit(its_vectors.sentences)
-        sentence_cosines = sentence_vectors @ query_vector
-        section_cosines = unit(its_vectors.sections) @ query_vector
+        of_sentences = relative(sentence_vectors @ query_vectors.T, unrelated)
+        of_sections = relative(unit(its_vectors.sections) @ query_vectors[0], unrelated[0])
         sentences.append(
             torch.stack(
                 [
-                    sentence_cosines,
-                    section_cosines[section_idx],
+                    of_sentences[:, 0],
+                    of_sections[section_idx],
                     sentence_words,
                     section_words[section_idx],
                 ],
@@ -109,14 +121,14 @@ def match(
         sections.append(
             torch.stack(
                 [
-                    _maxima(sentence_cosines, section_idx, len(section_words)),
-                    section_cosines,
+                    _maxima(of_sentences[:, 0], section_idx, len(section_words)),
+                    of_sections,
                     section_words,
                 ],
                 dim=1,
             )
         )
-        closest.append((sentence_vectors @ torch.stack(part_vectors).T).amax(0).mean())
+        closest.append(of_sentences[:, 1:].amax(0).mean())
     return Matches(sentences, sections, torch.stack([torch.stack(closest), words.documents], 1))
 
 
@@ -137,6 +149,21 @@ def relevance(
     found = match(query, documents, vectors, encoder).sentences
     weights = sentence_weights(query, encoder.context)
     return [weighted_mean(features, weights) for features in found]
+
+
+def unrelated_cosines(query_vectors: Tensor, encoder: Encoder) -> Tensor:
+    """Return u of queries from their unit vectors `(queries, dimension)`: `(queries,)`."""
+    return (query_vectors @ encoder.unrelated.T).mean(1)
+
+
+def relative(cosines: Cosines, unrelated: Cosines) -> Cosines:
+    """Standardize cosines with queries: 0 is that of unrelated texts, and 1 remains 1.
+
+    Args:
+        cosines: `(..., queries)`.
+        unrelated: `(queries,)`, see `unrelated_cosines`.
+    """
+    return (cosines - unrelated) / (1 - unrelated)
 
 
 def is_likely(score: float, encoder: Encoder) -> bool | None:
