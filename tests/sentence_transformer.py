@@ -7,6 +7,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import (
     BertConfig,
+    BertForSequenceClassification,
     BertModel,
     ModernBertConfig,
     ModernBertModel,
@@ -63,3 +64,15 @@ def save(folder, tokenizer, *modules, kind="bert", max_seq_length=128, **options
     model = SentenceTransformer(modules=[first, *modules], device="cpu", **options)
     model.save(str(folder / "model"), create_model_card=False)
     return folder / "model"
+
+
+def save_reranker(folder, tokenizer):
+    """Save a random cross-encoder with one label."""
+    torch.manual_seed(0)
+    BertForSequenceClassification(BertConfig(**SIZES, num_labels=1)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    file = folder / "tokenizer_config.json"
+    tokens = json.loads(file.read_text())
+    tokens.pop("processor_class", None)
+    file.write_text(json.dumps(tokens))
+    return folder

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("sentence_transformers")
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-from foveate import Index
-from tests.sentence_transformer import save
+from foveate import Document, Index, search
+from tests.sentence_transformer import save, save_reranker
 
 
 @pytest.fixture
@@ -62,3 +62,14 @@ def test_servers_take_the_options(command, foveate):
     assert code == 0
     for option in ("--dimensions", "--query-prompt", "--document-prompt", "--trust-remote-code"):
         assert option in printed
+
+
+def test_passages_are_reranked(foveate, fish, tokenizer, tmp_path):
+    reranker = save_reranker(tmp_path / "reranker", tokenizer)
+    [best] = search("cod?", Document.from_file(fish), top_k=1, rerank=reranker)
+    for command in ("search", "ask"):
+        code, printed, _ = foveate(command, "cod?", fish, "--rerank", reranker, "-k", 1, "--json")
+        assert code == 0
+        found = json.loads(printed)
+        [hit] = found if command == "search" else found["passages"]
+        assert hit["score"] == pytest.approx(best.score, abs=1e-3)

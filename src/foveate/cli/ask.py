@@ -39,6 +39,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    rerank: common.Rerank = None,
     json: common.Json = False,
     *,
     library: common.Library,
@@ -59,7 +60,7 @@ def command(
         if choice:
             raise ValueError("--choice is for a generative model, which reads files, not a library")
         index = common.open_library(library.folder, model, loading)
-        answer = index.ask(question, top_k=top_k, **library.conditions)
+        answer = index.ask(question, top_k=top_k, rerank=rerank, **library.conditions)
         documents, passages = common.documents_of(library, index, answer.passages)
         answer = replace(answer, passages=tuple(passages))
     else:
@@ -73,7 +74,9 @@ def command(
             loaded = common.load_encoder_or(Answerer, model, loading, reading.cache)
         else:
             loaded = common.load_encoder(None, loading, reading.cache)
-        answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
+        answer = ask(
+            question, documents, top_k=top_k, choices=choice or (), model=loaded, rerank=rerank
+        )
     if json:
         common.print_json(
             {

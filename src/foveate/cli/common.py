@@ -74,6 +74,16 @@ LibraryModel = Annotated[
         show_default=False,
     ),
 ]
+Rerank = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        callback=check_model,
+        help="Cross-encoder checkpoint, a folder or a name on the hub, that sorts the best 50 "
+        "passages.",
+        show_default=False,
+    ),
+]
 Device = Annotated[
     str | None,
     typer.Option(

@@ -25,6 +25,7 @@ def command(
     ] = 5,
     context: common.Context = 0,
     model: common.LibraryModel = None,
+    rerank: common.Rerank = None,
     json: common.Json = False,
     *,
     library: common.Library,
@@ -44,14 +45,14 @@ def command(
     library.check(files, reading)
     if library.folder is not None:
         index = common.open_library(library.folder, model, loading)
-        hits = index.search(query, by=by, top_k=top_k, **library.conditions)
+        hits = index.search(query, by=by, top_k=top_k, rerank=rerank, **library.conditions)
         documents, hits = common.documents_of(library, index, hits)
     else:
         documents = reading.documents(files or [])
         encoder = common.load_encoder(model, loading, reading.cache)
         from foveate.tasks.search import search
 
-        hits = search(query, documents, by=by, top_k=top_k, model=encoder)
+        hits = search(query, documents, by=by, top_k=top_k, model=encoder, rerank=rerank)
     if json:
         common.print_json(common.results_as_json(documents, hits, context))
         return

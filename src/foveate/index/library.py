@@ -42,10 +42,13 @@ from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k
 from foveate.tasks.ask import Answer
 from foveate.tasks.context import DEFAULT_TOKENS, Prompt
 from foveate.tasks.hits import Hit
+from foveate.tasks.rerank import RERANKED, check_rerank
+from foveate.tasks.rerank import rerank as rerank_hits
 from foveate.tasks.summarize import Summary, extract
 from foveate.tasks.tokens import token_counter
 
 if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
     from transformers import PreTrainedTokenizerBase
 
 _Result = TypeVar("_Result")
@@ -302,6 +305,7 @@ class Index:
         *,
         by: Unit = "passage",
         top_k: int = 5,
+        rerank: "CrossEncoder | str | PathLike[str] | None" = None,
         where: str | Sequence[str] | None = None,
         path: str | PathLike[str] | None = None,
         section: str | None = None,
@@ -316,6 +320,7 @@ class Index:
             query: What to look for, in plain words: a question, a few words, or several sentences.
             by: What to find: passages, sections or documents.
             top_k: Number of hits.
+            rerank: See `foveate.search`.
             where: A condition in SQL on columns of documents (`foveate.index.DOCUMENT_COLUMNS`) or
                 of sentences (`foveate.index.SENTENCE_COLUMNS`); or several, which all must hold. It
                 may call the functions in `foveate.index.conditions.FUNCTIONS`. Sections and
@@ -341,19 +346,24 @@ class Index:
         check_query(query)
         check_top_k(top_k)
         check_unit(by)
+        if rerank is not None:
+            check_rerank(by)
         encoder = self._matching_encoder()
+        number = top_k if rerank is None else max(top_k, RERANKED)
 
         def search(snapshot: Snapshot) -> list[Hit]:
             allowed = allowed_sentences(snapshot, where, path, section, document)
-            return find(query, snapshot, encoder, by, top_k, allowed)
+            return find(query, snapshot, encoder, by, number, allowed)
 
-        return self._read(search)
+        hits = self._read(search)
+        return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
 
     def ask(
         self,
         query: str,
         *,
         top_k: int = 3,
+        rerank: "CrossEncoder | str | PathLike[str] | None" = None,
         where: str | Sequence[str] | None = None,
         path: str | PathLike[str] | None = None,
         section: str | None = None,
@@ -364,6 +374,7 @@ class Index:
         Args:
             query: The question, in plain words.
             top_k: Number of passages.
+            rerank: See `search`.
             where: See `search`.
             path: See `search`.
             section: See `search`.
@@ -380,7 +391,13 @@ class Index:
             ValueError: See `search`.
         """
         found = self.search(
-            query, top_k=top_k, where=where, path=path, section=section, document=document
+            query,
+            top_k=top_k,
+            rerank=rerank,
+            where=where,
+            path=path,
+            section=section,
+            document=document,
         )
         return Answer(None, tuple(found))
 

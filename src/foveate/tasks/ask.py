@@ -13,8 +13,12 @@ from foveate.tasks.arguments import check_query, check_top_k
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
 from foveate.tasks.relevance import relevance
+from foveate.tasks.rerank import RERANKED
+from foveate.tasks.rerank import rerank as rerank_hits
 
 if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
     from foveate.inference import Answerer
 
 
@@ -38,6 +42,7 @@ def ask(
     top_k: int = 3,
     choices: Sequence[str] = (),
     model: "Answerer | Encoder | str | PathLike[str] | None" = None,
+    rerank: "CrossEncoder | str | PathLike[str] | None" = None,
 ) -> Answer:
     """Answer a question from one document or several.
 
@@ -50,6 +55,8 @@ def ask(
         model: A loaded model, or the name or path of its checkpoint; by default
             foveate's own model. An encoder finds passages. A T5 reads everything and writes an
             answer; the passages are those that the question attends to most.
+        rerank: A cross-encoder of sentence-transformers, or the name or path of its checkpoint, by
+            which the best 50 passages are sorted; their scores are then its own.
 
     Raises:
         ValueError: The question is empty, there are no documents, `top_k` is below 1, the model is
@@ -81,4 +88,8 @@ def ask(
     else:
         sentence_scores = torch.cat(relevance(query, documents, loaded.encode(documents), loaded))
     encoder = loaded if isinstance(loaded, Encoder) else None
-    return Answer(text, tuple(best_passages(documents, sentence_scores, top_k, encoder)))
+    number = top_k if rerank is None else max(top_k, RERANKED)
+    passages = best_passages(documents, sentence_scores, number, encoder)
+    if rerank is not None:
+        passages = rerank_hits(query, passages, rerank, top_k)
+    return Answer(text, tuple(passages))

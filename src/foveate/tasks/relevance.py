@@ -45,7 +45,7 @@ class Weights(NamedTuple):
     documents: tuple[float, ...]
 
 
-_OF_SENTENCES = Weights((0.8, 0.0, 0.1, 0.1), (0.8, 0.0, 0.1, 0.1), (0.3, 0.4, 0.3), (0.6, 0.4))
+_OF_SENTENCES = Weights((0.4, 0.1, 0.1, 0.4), (0.5, 0.1, 0.3, 0.1), (0.3, 0.4, 0.3), (0.5, 0.5))
 WEIGHTS: dict[Context, Weights] = {
     "sentence": _OF_SENTENCES,
     "document": _OF_SENTENCES,
@@ -53,10 +53,11 @@ WEIGHTS: dict[Context, Weights] = {
 }
 """Weights for encoders of each context.
 
-Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those that rank best on average without
-losing to vectors alone on any kind of query: for all-MiniLM-L6-v2 on training documents, for our
-own model, which knows these, on documents for development. A topic has most of its sentences in
-sections about it: there our model gains much by their vectors, by which questions would lose.
+Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those of our own model, which rank best
+on average without losing to vectors alone on any kind of query. Those of other models rank best on
+average with two, all-MiniLM-L6-v2 and multilingual-e5-small in four bits. A topic has most of its
+sentences in sections about it: there our model gains much by their vectors, by which questions
+would lose.
 """
 
 _MAX_TOPIC_WORDS = 6

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,6 +14,11 @@ from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
 from foveate.tasks.ranking import Scores, rank, score
 from foveate.tasks.relevance import is_likely
+from foveate.tasks.rerank import RERANKED, check_rerank
+from foveate.tasks.rerank import rerank as rerank_hits
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
 
 
 def search(
@@ -22,6 +28,7 @@ def search(
     by: Unit = "passage",
     top_k: int = 5,
     model: Encoder | str | PathLike[str] | None = None,
+    rerank: "CrossEncoder | str | PathLike[str] | None" = None,
 ) -> list[Hit]:
     """Find what matches a query best, by its meaning and by its words.
 
@@ -32,13 +39,15 @@ def search(
             matches; sections; or documents.
         top_k: Number of hits.
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
+        rerank: A cross-encoder of sentence-transformers, or the name or path of its checkpoint, by
+            which the best 50 passages are sorted; their scores are then its own.
 
     Returns:
         The hits, best first; those with equal scores are in the order of the documents.
 
     Raises:
         ValueError: The query is empty, there are no documents, `top_k` is below 1, or `by` is
-            something else.
+            something else, or is not "passage" and there is a reranker.
 
     Example:
         >>> from foveate import Document, search
@@ -54,11 +63,17 @@ def search(
     check_query(query)
     check_top_k(top_k)
     check_unit(by)
+    if rerank is not None:
+        check_rerank(by)
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
-    return best_hits(score(query, documents, encoder), documents, by, top_k, encoder)
+    scores = score(query, documents, encoder)
+    if rerank is None:
+        return best_hits(scores, documents, by, top_k, encoder)
+    hits = best_hits(scores, documents, by, max(top_k, RERANKED), encoder)
+    return rerank_hits(query, hits, rerank, top_k)
 
 
 def best_hits(
