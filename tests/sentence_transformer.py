@@ -11,8 +11,12 @@ from transformers import (
     BertModel,
     ModernBertConfig,
     ModernBertModel,
+    Gemma3TextConfig,
+    Gemma3TextModel,
     MPNetConfig,
     MPNetModel,
+    NomicBertConfig,
+    NomicBertModel,
     Qwen3Config,
     Qwen3Model,
     RobertaConfig,
@@ -47,6 +51,12 @@ ARCHITECTURES = {
     "qwen3, causal": lambda: Qwen3Model(
         Qwen3Config(**SIZES, **ENDS, num_key_value_heads=2, head_dim=16)
     ),
+    "gemma3": lambda: Gemma3TextModel(
+        Gemma3TextConfig(
+            **SIZES, **ENDS, num_key_value_heads=1, head_dim=16, use_bidirectional_attention=True
+        )
+    ),
+    "nomic": lambda: NomicBertModel(NomicBertConfig(**SIZES)),
     "t5": lambda: T5EncoderModel(T5Config(**T5_SIZES, num_heads=2)),
 }  # fmt: skip
 
