@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 
-def as_reranker(
-    model: "CrossEncoder | str | PathLike[str]", device: str | None = None
-) -> "CrossEncoder":
+def as_reranker(model: "CrossEncoder | str | PathLike[str]") -> "CrossEncoder":
     """Return a loaded cross-encoder unchanged, or load one by the name or path of its checkpoint.
 
     Raises:
@@ -49,4 +47,5 @@ def as_reranker(
     from sentence_transformers import CrossEncoder
 
     with explain_errors(name):
-        return CrossEncoder(name, device=device, model_kwargs={"use_safetensors": True})
+        loaded: CrossEncoder = CrossEncoder(name, model_kwargs={"use_safetensors": True})
+    return loaded
