@@ -97,6 +97,7 @@ def test_completion(foveate, shell):
 
 def test_verbose_shows_where_an_error_occurred(foveate, caplog):
     caplog.set_level("WARNING", logger="foveate")  # and back, when the test has ended
+    caplog.handler.setLevel("DEBUG")
     code, _, error = foveate("inspect", "no.txt", "--verbose")
     assert code == 2
     assert error.endswith("foveate: no.txt does not exist: check the path.\n")
