@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.completion import completion_init, show_callback
+from typer.completion import completion_init, show_callback  # type: ignore[attr-defined]
 
 from foveate import __version__
 

@@ -278,7 +278,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_options(*, ctx: typer.Context, verbose: bool, **values: Any) -> None:
         sources = {name: ctx.get_parameter_source(name) for name in values}
-        defaults = [name for name, source in sources.items() if source.name == "DEFAULT_MAP"]
+        defaults = [name for name, one in sources.items() if one and one.name == "DEFAULT_MAP"]
         if "folder" in defaults and values.get("files"):
             values["folder"] = None
         if "model" in defaults and values.get("folder"):
