@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --no-compile
 READY := .venv/.ready
 
-.PHONY: demo test pytest nightly lint format docs
+.PHONY: demo test pytest nightly lint format docs package
 
 # The pip that comes with Python takes a minute longer to resolve the packages.
 $(READY): pyproject.toml
@@ -37,3 +37,13 @@ format: $(READY)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The wheel is installed in a new environment, which sees the packages of .venv but not the clone.
+package: $(READY)
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist
+	$(PYTHON) -m venv --without-pip dist/venv
+	$(BIN)/pip --python dist/venv install --quiet --no-deps --no-compile dist/*.whl
+	PYTHONPATH=$$(echo $(CURDIR)/.venv/lib/python3*/site-packages) dist/venv/bin/foveate summarize --no-cache examples/README.md

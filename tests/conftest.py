@@ -42,10 +42,11 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def user_cache(tmp_path_factory):
-    """Keep tests out of the user's cache."""
+def user_folders(tmp_path_factory):
+    """Keep tests out of the user's cache, and the user's settings out of tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
 
 

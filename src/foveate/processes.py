@@ -6,7 +6,6 @@ each reader. It reads nothing itself, so what a file does to a process ends with
 
 import gc
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -17,6 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+
+if sys.platform == "win32":
+    raise ImportError(
+        "libraries and the service need Linux or macOS, where processes that read files can be "
+        "limited: on Windows, run foveate in WSL"
+    )
+
+import resource
 
 FORKS = sys.platform == "linux"
 """Whether processes are forked: elsewhere, libraries may not work in a forked process."""

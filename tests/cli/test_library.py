@@ -103,7 +103,7 @@ def test_damage_is_said_in_a_sentence(foveate, fish, library):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("search", "cod"), "there is nothing to search: name files, or a library with --library"),
+        (("search", "cod"), "nothing to search: name files (- for standard input), or a library"),
         (("search", "cod", "a.txt", "--library", "b"), "name either files or --library"),
         (("search", "cod", "a.txt", "--where", "page = 1"), "--where goes with --library"),
         (("search", "cod", "-l", "b", "--format", "pdf"), "--format says how files are read"),
@@ -112,7 +112,7 @@ def test_damage_is_said_in_a_sentence(foveate, fish, library):
         (("ask", "cod?", "--library", "b", "--choice", "a"), "--choice is for a generative model"),
         (("summarize", "--library", "b"), "there is no library in b: make one with"),
         (("summarize", "a.txt", "--where", "page = 1"), "--where goes with --library"),
-        (("summarize",), "there is nothing to summarize: name files, or a library with"),
+        (("summarize",), "nothing to summarize: name files (- for standard input), or a"),
         (("library", "list", "none"), "there is no library in none: make one with"),
         (("index", "none.txt", "--library", "none"), "none.txt does not exist: check the path"),
         (("index", "a.txt", "-l", "b", "--engine", "spark"), "there is no engine spark: name ray"),

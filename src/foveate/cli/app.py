@@ -1,11 +1,13 @@
 """The commands, and how they report errors and warnings."""
 
+import logging
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.completion import completion_init, show_callback  # type: ignore[attr-defined]
 
 from foveate import __version__
 
@@ -13,6 +15,7 @@ from . import (
     ask,
     cache,
     context,
+    doctor,
     embed,
     evaluate,
     formats,
@@ -24,9 +27,12 @@ from . import (
     plot,
     search,
     serve,
+    settings,
     summarize,
     train,
 )
+
+_log = logging.getLogger(__name__)
 
 _EXPECTED = (ValueError, OSError, ImportError)
 """Exceptions whose message is a sentence for the user."""
@@ -44,6 +50,7 @@ _MAX_ERRORS = 20
 app = typer.Typer(
     name="foveate",
     no_args_is_help=True,
+    add_completion=False,  # there is a command
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -66,6 +73,25 @@ app.command("formats")(formats.command)
 app.command("serve")(serve.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
+app.command("doctor")(doctor.command)
+
+
+@app.command("completion")
+def _completion(
+    context: typer.Context,
+    shell: Annotated[
+        Literal["bash", "zsh", "fish", "powershell", "pwsh"],
+        typer.Argument(help="The shell.", show_default=False),
+    ],
+) -> None:
+    """Print a script that lets a shell complete commands and options.
+
+    \b
+    foveate completion bash >> ~/.bashrc
+    foveate completion zsh >> ~/.zshrc
+    foveate completion fish > ~/.config/fish/completions/foveate.fish
+    """
+    show_callback(context, context.command.params[0], shell)
 
 
 def _show_version(is_given: bool) -> None:
@@ -89,10 +115,17 @@ def run() -> None:
     If some of the files could not be read, this is said last, and the exit code is 1.
     """
     failures: list[Exception] = []  # in reading files, some of which could be read
+    completion_init()
+    command: Any = typer.main.get_command(app)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: _warn(message)
-            code = app(obj=failures, prog_name="foveate", standalone_mode=False)
+            code = command(
+                obj=failures,
+                default_map=settings.defaults(command.commands, settings.settings()),
+                prog_name="foveate",
+                standalone_mode=False,
+            )
     except _UsageError as error:
         if message := error.format_message():  # none, if the help was printed
             _report([ValueError(f"{message.rstrip('.')} (see `{error.ctx.command_path} --help`)")])
@@ -111,6 +144,8 @@ def run() -> None:
 
 def _report(errors: Sequence[Exception]) -> None:
     """Print errors, a line each; of very many, the first ones and the last."""
+    for error in errors:
+        _log.debug("where the error occurred:", exc_info=error)
     lines = [_sentence(error) for error in errors]
     if len(lines) > _MAX_ERRORS:
         num_hidden = len(lines) - _MAX_ERRORS + 1

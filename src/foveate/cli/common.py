@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from foveate.tasks.hits import Hit
     from foveate.tasks.surroundings import NearbySentence
 
+_log = logging.getLogger(__name__)
 _PANEL = "Library"
 _MODEL_PANEL = "Encoders of other authors"
 Writer = TypeVar("Writer", "Answerer", "Summarizer")
@@ -226,7 +227,8 @@ class Library:
         if self.folder is None:
             if not files:
                 raise ValueError(
-                    "there is nothing to search: name files, or a library with --library"
+                    "there is nothing to search: name files (- for standard input), or a library "
+                    "with --library"
                 )
             if given := [name for name, value in self.conditions.items() if value]:
                 raise ValueError(
@@ -418,6 +420,7 @@ def load_encoder(model: str | None, loading: Loading, cache: Cache | None = None
 
     with progress("Loading the model", None):
         encoder = Encoder.from_pretrained(model, **loading.options())
+    _log.info("model: %s", encoder.describe())
     encoder.cache = cache
     return encoder
 

@@ -1,6 +1,8 @@
 """Reading the files that a command is given: the arguments and options, and what they do."""
 
+import logging
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
@@ -34,6 +36,7 @@ File = Annotated[
     ),
 ]
 _PANEL = "Reading"
+_log = logging.getLogger(__name__)
 _SHOWN = 3
 """How many of the files that are left out are named."""
 
@@ -157,6 +160,9 @@ class Reading(ReadingOptions):
         """
         if files.count("-") > 1:
             raise ValueError("- stands for standard input, which can be read only once")
+        for file in files:
+            if file.startswith(("http://", "https://")):
+                raise ValueError(f"{file} is on the web: fetch it, and name the file")
         errors: list[Exception] = []
         skipped: list[str] = []
 
@@ -172,11 +178,13 @@ class Reading(ReadingOptions):
         documents: list[Document] = []
         with progress("Reading", len(files) if len(files) > 1 else None) as advance:
             for file in files:
+                start = time.perf_counter()
                 documents += (
                     read_data(standard_input().buffer.read(), "standard input", **options)
                     if file == "-"
                     else read_documents(file, on_skip=skipped.append, **options)
                 )
+                _log.info("%s: read in %.1f s", file, time.perf_counter() - start)
                 advance()
         say_skipped(skipped)
         if errors and not documents:
@@ -228,17 +236,37 @@ def standard_input() -> TextIO:
     return sys.stdin
 
 
+def _set_verbose(is_given: bool) -> None:
+    if is_given:
+        logging.basicConfig(format="%(name)s: %(message)s")
+        logging.getLogger("foveate").setLevel(logging.DEBUG)
+
+
+_VERBOSE = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        callback=_set_verbose,
+        is_eager=True,
+        help="Say on standard error what is done, and where in the code an error occurred.",
+    ),
+]
+
+
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of `Reading`, and of any other group that it has a parameter of.
 
-    A group is a dataclass whose fields are annotated as options.
+    A group is a dataclass whose fields are annotated as options. A library that is only the default
+    gives way to files, and a model that is only the default to that of a library.
     """
     own = signature(command, eval_str=True).parameters.values()
     groups: dict[str, Any] = {
         one.name: one.annotation for one in own if is_dataclass(one.annotation)
     }
-    context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [context]
+    parameters = [
+        Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        Parameter("verbose", Parameter.KEYWORD_ONLY, annotation=_VERBOSE, default=False),
+    ]
     for one in own:
         several = signature(groups[one.name]).parameters.values() if one.name in groups else [one]
         parameters += [
@@ -248,7 +276,13 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
         ]
 
     @wraps(command)
-    def with_options(*, ctx: typer.Context, **values: Any) -> None:
+    def with_options(*, ctx: typer.Context, verbose: bool, **values: Any) -> None:
+        sources = {name: ctx.get_parameter_source(name) for name in values}
+        defaults = [name for name, one in sources.items() if one and one.name == "DEFAULT_MAP"]
+        if "folder" in defaults and values.get("files"):
+            values["folder"] = None
+        if "model" in defaults and values.get("folder"):
+            values["model"] = None
         values["failures"] = ctx.obj
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})

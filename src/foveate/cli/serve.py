@@ -79,12 +79,8 @@ def command(
     foveate serve --library papers.library --port 9000
     FOVEATE_TOKEN=… foveate serve --host 0.0.0.0 --library papers.library
     """
-    try:
-        from foveate.service.server import check_address, check_origins, listen, run
-    except ImportError as error:
-        raise ImportError(
-            f"the service needs FastAPI and uvicorn ({error}): run `pip install 'foveate[service]'`"
-        ) from error
+    from foveate.service.server import check_address, check_origins, listen, run
+
     check_address(host, token)
     check_origins(allow_origin or ())
     opened = listen(host, port)

@@ -107,7 +107,10 @@ def command(
     foveate summarize --path contract.md --library contracts.library
     """
     if not (files or library.folder):
-        raise ValueError("there is nothing to summarize: name files, or a library with --library")
+        raise ValueError(
+            "there is nothing to summarize: name files (- for standard input), or a library with "
+            "--library"
+        )
     library.check(files, reading)
     if library.folder is not None:
         if keywords is not None or keyword:
