@@ -18,30 +18,36 @@ _PANEL = "Language models on servers"
 DEFAULT_TOKENS = 4000
 
 
+Llm = Annotated[
+    str | None,
+    typer.Option(
+        "--llm",
+        metavar="URL",
+        help="Server with OpenAI's API (Ollama, vLLM, llama.cpp …) whose model writes from "
+        "documents, such as http://localhost:11434/v1. A key goes into the environment variable "
+        "FOVEATE_LLM_KEY. Default: none, and nothing leaves this machine.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+LlmModel = Annotated[
+    str | None,
+    typer.Option(
+        "--llm-model",
+        metavar="NAME",
+        help="Name of the model there.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The options that name a language model which writes."""
+    """The options that name a language model which writes, and say what it gets."""
 
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Server with OpenAI's API (Ollama, vLLM, llama.cpp …) whose model writes from the "
-            "document, such as http://localhost:11434/v1. A key goes into the environment variable "
-            "FOVEATE_LLM_KEY. Default: none, and nothing leaves this machine.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
-    llm_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of the model there.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
+    llm: Llm = None
+    llm_model: LlmModel = None
     tokens: Annotated[
         int | None,
         typer.Option(
@@ -62,18 +68,29 @@ class Writing:
         """Return the model; None if no server is named.
 
         Raises:
-            ValueError: The server or the name of the model is missing.
+            ValueError: See `language_model`; or there is a budget without a server.
         """
-        if self.llm is None:
-            if self.llm_model is not None or self.tokens is not None:
-                name = "tokens" if self.llm_model is None else "llm-model"
-                raise ValueError(f"--{name} goes with --llm: name a server")
-            return None
-        if not self.llm_model:
-            raise ValueError("--llm needs --llm-model: name a model that the server has")
-        from foveate.inference.llm import LLM
+        found = language_model(self.llm, self.llm_model)
+        if found is None and self.tokens is not None:
+            raise ValueError("--tokens goes with --llm: name a server")
+        return found
 
-        return LLM(self.llm, self.llm_model)
+
+def language_model(url: str | None, name: str | None) -> "LLM | None":
+    """Return the model on a server; None if no server is named.
+
+    Raises:
+        ValueError: Only one of the two is given.
+    """
+    if url is None and name is None:
+        return None
+    if url is None:
+        raise ValueError("--llm-model goes with --llm: name a server")
+    if not name:
+        raise ValueError("--llm needs --llm-model: name a model that the server has")
+    from foveate.inference.llm import LLM
+
+    return LLM(url, name)
 
 
 def make_prompt(
