@@ -41,7 +41,7 @@ from retrieval_measures import interval
 from retrieval_systems import match_words, minilm_path
 from structured_documents import meetings, overviews, papers, peps, plos, proposals
 
-PAGE = report.ROOT / "docs" / "numbers" / "context.md"
+PAGE = report.ROOT / "docs" / "tasks" / "context.md"
 RESULT = report.RESULTS / "context.json"
 BUDGETS = (500, 1000, 2000, 4000, 8000)
 CHUNKS = (256, 512)
