@@ -116,7 +116,7 @@ def command(
     if (llm := writing.server()) is not None:
         if keywords is not None or keyword:
             raise ValueError("keywords guide a checkpoint that writes itself: leave out --llm")
-        length = {"sentences": sentences, "words": words}
+        length: dict[str, Any] = {"sentences": sentences, "words": words}
         if library.folder is None:
             encoder = common.load_encoder(model, loading, reading.cache)
             _write(reading.documents(files or []), query, length, writing, llm, encoder, json)
@@ -165,7 +165,7 @@ def command(
 def _write(
     documents: list[Document],
     query: str | None,
-    length: dict[str, int | None],
+    length: dict[str, Any],
     writing: Writing,
     llm: "LLM",
     encoder: "Encoder",
