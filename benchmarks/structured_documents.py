@@ -152,6 +152,13 @@ def answers(path: Path) -> Iterator[tuple[str, str, str]]:
                 yield query.text, said, question["answer"]
 
 
+def overviews(path: Path) -> Iterator[tuple[Document, list[tuple[str, str]]]]:
+    """Read the general questions of QMSum: the meeting, and each question with its answer."""
+    for record in read_records(path):
+        general = _questions(record, "general")
+        yield _meeting(record).document, [(one["query"], one["answer"]) for one in general]
+
+
 def plos(path: Path) -> Iterator[Example]:
     """Read articles in JATS from an archive; the reference is the abstract."""
     with tarfile.open(path) as archive:

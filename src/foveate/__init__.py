@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from foveate.detectors import Keyword
     from foveate.documents import Document, DocumentError, Span, read_documents
     from foveate.index import Index
-    from foveate.inference import DocumentVectors, Encoder
+    from foveate.inference import LLM, DocumentVectors, Encoder
     from foveate.tasks.ask import Answer, ask
+    from foveate.tasks.citations import Written, WrittenSentence
     from foveate.tasks.context import Prompt, context
     from foveate.tasks.embed import EmbeddedSpan, Embeddings, embed
     from foveate.tasks.hits import Hit
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
     from foveate.tasks.keywords import keywords
     from foveate.tasks.search import search
     from foveate.tasks.summarize import Summary, SummarySentence, summarize
+    from foveate.tasks.write import write_answer, write_summary
     from foveate.training import train
 
 __version__ = "0.1.0"
 
 # Names are loaded when they are first used, so that `import foveate.ops` needs torch alone.
 _MODULE_OF = {
+    "LLM": "inference",
     "Answer": "tasks.ask",
     "Document": "documents",
     "DocumentError": "documents",
@@ -39,6 +42,8 @@ _MODULE_OF = {
     "Span": "documents",
     "Summary": "tasks.summarize",
     "SummarySentence": "tasks.summarize",
+    "Written": "tasks.citations",
+    "WrittenSentence": "tasks.citations",
     "ask": "tasks.ask",
     "context": "tasks.context",
     "embed": "tasks.embed",
@@ -48,9 +53,12 @@ _MODULE_OF = {
     "search": "tasks.search",
     "summarize": "tasks.summarize",
     "train": "training",
+    "write_answer": "tasks.write",
+    "write_summary": "tasks.write",
 }
 
 __all__ = [
+    "LLM",
     "Answer",
     "Document",
     "DocumentError",
@@ -66,6 +74,8 @@ __all__ = [
     "Span",
     "Summary",
     "SummarySentence",
+    "Written",
+    "WrittenSentence",
     "ask",
     "context",
     "embed",
@@ -75,6 +85,8 @@ __all__ = [
     "search",
     "summarize",
     "train",
+    "write_answer",
+    "write_summary",
 ]
 
 

@@ -1,13 +1,15 @@
 """What is asked of documents: the answers are those of the library's functions."""
 
+import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from foveate import Document, Encoder, Index, ask, context, keywords, search, summarize
+from foveate import LLM, Document, Encoder, Index, ask, context, keywords, search, summarize
 from foveate.service.app import create_app
+from tests.llm import serving_llm
 from tests.service.conftest import FISH, serving, write_pdf
 from tests.tree_bert import save_tree_bert
 
@@ -353,3 +355,44 @@ def test_results_say_whether_they_are_likely(served, small_encoder, monkeypatch,
         hits = answer(served, "/search", query=QUERY, **given)["hits"]
         passages = answer(served, "/ask", query=QUERY, **given)["passages"]
         assert {one["likely"] for one in [*hits, *passages]} == {likely}
+
+
+def test_an_answer_is_streamed(small_encoder, library_folder):
+    said = "Trawlers drag nets [5]. Whales sing [99]."
+    with (
+        serving_llm(said) as (url, _),
+        serving(small_encoder, library=library_folder, llm=LLM(url, "small")) as served,
+    ):
+        assert served.client.get("/healthz").json()["llm"]
+        document_id = served.upload()
+        request = {"query": QUERY, "document": document_id}
+        *pieces, last = lines(served, request)
+        assert pieces[0] == {"title": ""}
+        assert "".join(one["text"] for one in pieces[1:]) == last["written"] == said
+        assert len(pieces) > 5
+        first, second = last["sentences"]
+        assert (first["numbers"], second["missing"]) == ([5], [99])
+        assert not second["is_supported"]
+        [cited] = last["cited"]
+        assert (cited["number"], cited["document"]) == (5, document_id)
+        assert cited["span"]["text"] == "Trawlers drag nets behind them."
+        [cited] = lines(served, {"query": QUERY})[-1]["cited"]
+        assert cited["document"].startswith("l-")
+        *_, summary = lines(served, {"document": document_id, "sentences": 2})
+        assert summary["written"] == said
+        assert served.client.post("/write", json={}).status_code == 422
+
+
+def test_a_language_model_that_fails(served, small_encoder):
+    refused = served.client.post("/write", json={"query": QUERY})
+    assert refused.status_code == 422
+    assert "start it with --llm" in refused.json()["detail"]
+    with serving_llm(500) as (url, _), serving(small_encoder, llm=LLM(url, "small")) as other:
+        *_, last = lines(other, {"query": QUERY, "text": FISH})
+        assert "refuses" in last["detail"]
+
+
+def lines(served, request):
+    answered = served.client.post("/write", json=request)
+    assert answered.status_code == 200, answered.text
+    return [json.loads(line) for line in answered.text.splitlines()]

@@ -6,8 +6,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from foveate.progress import progress
+
 from . import common
 from .reading import FilesOrNone, Reading, takes_options
+from .writing import Writing, make_prompt, show_written, written_as_json
 
 
 @takes_options
@@ -42,6 +45,7 @@ def command(
     rerank: common.Rerank = None,
     json: common.Json = False,
     *,
+    writing: Writing,
     library: common.Library,
     loading: common.Loading,
     reading: Reading,
@@ -53,9 +57,28 @@ def command(
     foveate ask "what does the captain hunt, and why?" book.txt --top-k 5 --json
     foveate ask "what did it cost?" report.pdf --model google/flan-t5-base
     foveate ask "who pays for delays?" --library contracts.library
+    foveate ask "who pays?" contract.docx --llm http://localhost:11434/v1 --llm-model qwen3
+
+    With --llm, that server's model answers from the context of the question
+    (see `foveate context`), and each of its sentences is checked.
     """
     common.check_query("foveate ask", "question", question, files or [])
     library.check(files, reading)
+    if (llm := writing.server()) is not None:
+        if choice:
+            raise ValueError("--choice is for a checkpoint that writes itself: leave out --llm")
+        prompt, encoder = make_prompt(
+            question, files, writing.budget, None, model, library, loading, reading
+        )
+        from foveate.tasks.write import write_answer
+
+        with progress("Waiting for the answer", None):
+            answered = write_answer(question, prompt, llm=llm, model=encoder)
+        if json:
+            common.print_json({"question": question, **written_as_json([answered])})
+        else:
+            show_written(answered)
+        return
     if library.folder is not None:
         if choice:
             raise ValueError("--choice is for a generative model, which reads files, not a library")

@@ -6,6 +6,7 @@ import typer
 
 from . import common
 from .reading import FilesOrNone, Reading, takes_options
+from .writing import DEFAULT_TOKENS, make_prompt
 
 
 @takes_options
@@ -19,7 +20,7 @@ def command(
     files: FilesOrNone = None,
     tokens: Annotated[
         int, typer.Option("--tokens", "-t", metavar="N", min=1, help="The budget.")
-    ] = 4000,
+    ] = DEFAULT_TOKENS,
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -51,15 +52,7 @@ def command(
     if about is not None:
         common.check_query("foveate context", "query", about, files or [])
     library.check(files, reading)
-    if library.folder is not None:
-        index = common.open_library(library.folder, model, loading)
-        prompt = index.context(about, tokens=tokens, tokenizer=tokenizer, **library.conditions)
-    else:
-        documents = reading.documents(files or [])
-        encoder = common.load_encoder(model, loading, reading.cache)
-        from foveate.tasks.context import context
-
-        prompt = context(about, documents, tokens=tokens, tokenizer=tokenizer, model=encoder)
+    prompt, _ = make_prompt(about, files, tokens, tokenizer, model, library, loading, reading)
     if json:
         spans = [
             {"number": number, **common.span_as_json(span)} for number, span in prompt.spans.items()

@@ -7,6 +7,7 @@ import typer
 
 from . import common
 from .reading import takes_options
+from .writing import Llm, LlmModel, language_model
 
 
 @takes_options
@@ -64,6 +65,8 @@ def command(
             metavar="MINUTES", min=1, help="Time after which an unused upload is forgotten."
         ),
     ] = 60,
+    llm: Llm = None,
+    llm_model: LlmModel = None,
     model: common.LibraryModel = None,
     *,
     loading: common.Loading,
@@ -72,7 +75,8 @@ def command(
 
     The page is at http://127.0.0.1:8321, the description of the API at
     http://127.0.0.1:8321/openapi.json. Uploads stay in memory and are forgotten
-    after a while; nothing is written to disk, and nothing is sent elsewhere.
+    after a while; nothing is written to disk, and nothing is sent elsewhere,
+    except to a language model that --llm names.
 
     \b
     foveate serve
@@ -83,6 +87,7 @@ def command(
 
     check_address(host, token)
     check_origins(allow_origin or ())
+    written_by = language_model(llm, llm_model)
     opened = listen(host, port)
     with opened:
         index = common.open_library(library, model, loading) if library else None
@@ -104,6 +109,7 @@ def command(
             allowed_hosts=[*LOOPBACK_NAMES, host] if is_loopback(host) else None,
             allowed_origins=allow_origin or (),
             model_name=_model_name(model),
+            llm=written_by,
         )
         address = f"[{host}]" if ":" in host else host
         url = f"http://{address}:{opened.getsockname()[1]}"

@@ -8,14 +8,16 @@ from rich.markup import escape
 from foveate.cache import Cache
 from foveate.documents import Document
 from foveate.documents.language import FALLBACK
+from foveate.progress import progress
 from foveate.tasks.surroundings import title_of
 
 from . import common
 from .reading import FilesOrNone, Reading, takes_options
+from .writing import Writing, make_prompt, show_written, written_as_json
 
 if TYPE_CHECKING:
     from foveate.index import Index
-    from foveate.inference import Encoder, Summarizer
+    from foveate.inference import LLM, Encoder, Summarizer
     from foveate.tasks.summarize import Summary
 
 
@@ -86,6 +88,7 @@ def command(
     ] = None,
     json: common.Json = False,
     *,
+    writing: Writing,
     library: common.Library,
     loading: common.Loading,
     reading: Reading,
@@ -98,6 +101,7 @@ def command(
     foveate summarize report.html --model google/pegasus-x-base-arxiv
     foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget
     cat notes.md | foveate summarize - --format markdown --json
+    foveate summarize book.txt --llm http://localhost:11434/v1 --llm-model qwen3
 
     With --library, it summarizes what a library says about a query, from the
     documents that match it best; without a query, a document of it.
@@ -112,6 +116,26 @@ def command(
             "--library"
         )
     library.check(files, reading)
+    if (llm := writing.server()) is not None:
+        if keywords is not None or keyword:
+            raise ValueError("keywords guide a checkpoint that writes itself: leave out --llm")
+        length: dict[str, Any] = {"sentences": sentences, "words": words}
+        if library.folder is None:
+            encoder = common.load_encoder(model, loading, reading.cache)
+            _write(reading.documents(files or []), query, length, writing, llm, encoder, json)
+            return
+        from foveate.tasks.citations import check
+        from foveate.tasks.write import summary_request
+
+        request = make_prompt(query, None, writing.budget, None, model, library, loading, reading)
+        with progress("Waiting for the summary", None):
+            text = "".join(llm.stream(*summary_request(request[0], query, **length)))
+        written = check(text, request[0].spans, request[1])
+        if json:
+            common.print_json({"query": query, **written_as_json([written])})
+        else:
+            show_written(written)
+        return
     if library.folder is not None:
         if keywords is not None or keyword:
             raise ValueError("keywords guide a generative model, which reads files, not a library")
@@ -131,10 +155,40 @@ def command(
         summary = summarize(document, query=query, sentences=sentences, words=words, model=loaded)
         if json:
             chosen = [Hit(one.span, one.span, one.score, 0) for one in summary.sentences]
-            fields = common.results_as_json([document], chosen, context)
-            printed.append({**_as_json(document, summary), "sentences": fields})
+            fields = {"sentences": common.results_as_json([document], chosen, context)}
+            if summary.written is not None:
+                fields |= written_as_json([summary.written])
+            printed.append({**_as_json(document), "text": summary.text, **fields})
         else:
             _show(document, summary, context)
+    if json:
+        common.print_json(printed)
+
+
+def _write(
+    documents: list[Document],
+    query: str | None,
+    length: dict[str, Any],
+    writing: Writing,
+    llm: "LLM",
+    encoder: "Encoder",
+    json: bool,
+) -> None:
+    """Have a language model summarize documents; print each part as soon as it is written."""
+    from foveate.tasks.write import write_summary
+
+    printed = []
+    for document in documents:
+        if not json:
+            _show_title(document)
+        parts = []
+        for part in write_summary(
+            document, llm=llm, query=query, tokens=writing.budget, model=encoder, **length
+        ):
+            parts.append(part)
+            if not json:
+                show_written(part)
+        printed.append({**_as_json(document), **written_as_json(parts)})
     if json:
         common.print_json(printed)
 
@@ -159,15 +213,14 @@ def _load(
     return loaded
 
 
-def _as_json(document: Document, summary: "Summary") -> dict[str, Any]:
-    """Return the fields of a summary, except for its sentences."""
+def _as_json(document: Document) -> dict[str, Any]:
+    """Return the fields of a document whose summary is printed."""
     return {
         "document": document.name,
         "title": document.title,
         "authors": document.authors,
         "date": document.date,
         "language": document.language,
-        "text": summary.text,
     }
 
 
@@ -215,10 +268,14 @@ def _show(document: Document, summary: "Summary", num_sentences: int) -> None:
     """Print a summary with the place of each of its sentences."""
     from foveate.tasks.surroundings import surroundings
 
-    source = f"  [dim]{escape(document.source)}[/dim]" if document.title and document.source else ""
-    common.console.print(f"[bold]{escape(title_of(document))}[/bold]{source}\n")
-    if not summary.sentences:
-        common.console.print(summary.text, markup=False)
+    _show_title(document)
+    if summary.written is not None:
+        show_written(summary.written)
     spans = [sentence.span for sentence in summary.sentences]
     for span, near in zip(spans, surroundings(document, spans, num_sentences), strict=True):
         common.show_sentences(near, common.place(span))
+
+
+def _show_title(document: Document) -> None:
+    source = f"  [dim]{escape(document.source)}[/dim]" if document.title and document.source else ""
+    common.console.print(f"[bold]{escape(title_of(document))}[/bold]{source}\n")

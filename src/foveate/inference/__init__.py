@@ -1,16 +1,18 @@
-"""Loaded models for inference: encode, summarize or answer."""
+"""Models for inference: encode, summarize or answer, or write on a server."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .default_model import default_model_path
 from .encoder import DocumentVectors, Encoder, as_encoder, as_encoder_or
+from .llm import LLM
 
 if TYPE_CHECKING:
     from .answerer import Answerer
     from .summarizer import Summarizer
 
 __all__ = [
+    "LLM",
     "Answerer",
     "DocumentVectors",
     "Encoder",

@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from foveate import __version__
-from foveate.inference import Encoder
+from foveate.inference import LLM, Encoder
 from foveate.service import errors
 from foveate.service.encoder import SharedEncoder
 from foveate.service.guard import LOOPBACK_NAMES, Access, Bodies, Heads, SecurityHeaders, host_name
@@ -48,6 +48,7 @@ def create_app(
     allowed_hosts: Iterable[str] | None = LOOPBACK_NAMES,
     allowed_origins: Iterable[str] = (),
     model_name: str = "foveate",
+    llm: LLM | None = None,
 ) -> FastAPI:
     """Make the application.
 
@@ -60,6 +61,7 @@ def create_app(
         allowed_origins: Origins whose pages may use the service, and by whose names it may be
             addressed.
         model_name: What clients call the model.
+        llm: The language model that writes; by default none does.
 
     Raises:
         FileNotFoundError: There is no library in the folder.
@@ -74,6 +76,7 @@ def create_app(
         limits,
         metrics,
         _open(library, shared),
+        llm=llm,
         needs_token=token is not None,
     )
 

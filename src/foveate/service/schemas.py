@@ -342,6 +342,12 @@ class ContextRequest(LibraryRequest):
     tokens: int = Field(4000, ge=1, le=1_000_000, description="Budget in tokens, estimated.")
 
 
+class WriteRequest(ContextRequest):
+    """What a language model is to answer or, without a query, to summarize."""
+
+    sentences: int | None = Field(None, ge=1, le=1000, description="Length of a summary.")
+
+
 class SummarizeRequest(TaskRequest):
     """What to summarize, and how long the summary may be."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import HTTPConnection
 
 from foveate.documents import Document
+from foveate.inference import LLM
 from foveate.processes import ReaderProcesses
 from foveate.service.encoder import SharedEncoder
 from foveate.service.errors import Refusal
@@ -36,6 +37,7 @@ class Service:
         limits: The limits.
         metrics: The counters.
         library: The library that is served; None for uploads alone.
+        llm: The language model that writes; None if none does.
         needs_token: Whether clients must show a token.
     """
 
@@ -47,12 +49,14 @@ class Service:
         metrics: Metrics,
         library: "Library | None" = None,
         *,
+        llm: LLM | None = None,
         needs_token: bool = False,
     ) -> None:
         self.encoder = encoder
         self.model_name = model_name
         self.metrics = metrics
         self.library = library
+        self.llm = llm
         self.needs_token = needs_token
         self._processor = copy.deepcopy(encoder.processor)  # the encoder's own is in use
         self._processor_lock = threading.Lock()

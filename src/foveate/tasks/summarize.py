@@ -15,6 +15,7 @@ from foveate.inference import DocumentVectors, Encoder, as_encoder, as_encoder_o
 from foveate.tasks.arguments import check_budget, check_query
 from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality, closeness
+from foveate.tasks.citations import Written, trace
 from foveate.tasks.relevance import relevance
 
 if TYPE_CHECKING:
@@ -62,10 +63,12 @@ class Summary:
         text: The summary.
         sentences: The document's sentences that it consists of, in the document's order; empty if
             a model wrote it.
+        written: If a model wrote it, its sentences, with those of the document that support them.
     """
 
     text: str
     sentences: tuple[SummarySentence, ...]
+    written: Written | None = None
 
 
 @overload
@@ -128,7 +131,7 @@ def summarize(
             sentence.
         model: A loaded model, or the name or path of its checkpoint; by default
             foveate's own model. An encoder chooses sentences; a sequence-to-sequence model writes
-            the summary in its own words.
+            the summary in its own words, for which foveate's own model finds the sources.
 
     Returns:
         The summary of the document; for a sequence, a list with one for each.
@@ -162,9 +165,11 @@ def summarize(
             raise ValueError(
                 "a generative model makes sentences of its own: give a number of words instead"
             )
-        summaries = [
-            Summary(loaded.summarize(document, words=words, query=query), ()) for document in listed
-        ]
+        encoder = as_encoder(None)
+        summaries = []
+        for document, vectors in zip(listed, encoder.encode(listed), strict=True):
+            text = loaded.summarize(document, words=words, query=query)
+            summaries.append(Summary(text, (), trace(text, document, vectors, encoder)))
     else:
         summaries = [
             extract(document, vectors, loaded, query=query, sentences=sentences, words=words)

@@ -16,6 +16,7 @@ class Health(BaseModel):
     version: str
     model: str
     library: bool
+    llm: bool
     needs_token: bool
 
 
@@ -31,6 +32,7 @@ async def health(request: Request) -> Health:
         version=__version__,
         model=service.model_name,
         library=service.library is not None,
+        llm=service.llm is not None,
         needs_token=service.needs_token,
     )
 

@@ -1,11 +1,15 @@
-"""Routes for tasks on documents: search, ask, context, summarize, keywords and outline."""
+"""Routes for tasks on documents: search, ask, write, context, summarize, keywords, outline."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from fastapi.responses import StreamingResponse
 
+from foveate.documents import Span
+from foveate.inference import LLM
 from foveate.service import inputs
 from foveate.service.errors import Refusal
 from foveate.service.schemas import (
@@ -30,10 +34,12 @@ from foveate.service.schemas import (
     SummaryResult,
     SummarySentenceModel,
     TaskRequest,
+    WriteRequest,
 )
 from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, library_number
-from foveate.tasks.context import fit, weigh
+from foveate.tasks.citations import check
+from foveate.tasks.context import Prompt, fit, weigh
 from foveate.tasks.hits import Hit
 from foveate.tasks.keywords import keywords
 from foveate.tasks.passages import best_passages
@@ -42,14 +48,25 @@ from foveate.tasks.ranking import score
 from foveate.tasks.search import best_hits
 from foveate.tasks.summarize import extract
 from foveate.tasks.tokens import estimate_tokens
+from foveate.tasks.write import answer_request, summary_prompts, summary_request
 
 if TYPE_CHECKING:
     from foveate.service.library import Library
 
 Arguments = TypeVar("Arguments", bound=TaskRequest)
-Result = TypeVar("Result", bound=BaseModel)
+Result = TypeVar("Result")
 
 router = APIRouter(tags=["tasks"])
+
+
+class _Request(NamedTuple):
+    """What a language model is asked about a part of a document, and what it is shown."""
+
+    title: str
+    prompt: Prompt
+    instructions: str
+    request: str
+    view: DocumentView | None
 
 
 @router.post(
@@ -83,6 +100,34 @@ async def ask(request: Request) -> AskResult:
 async def make_context(request: Request) -> ContextResult:
     """Show a document or the library to a language model, within a budget of tokens."""
     return await _answer(request, ContextRequest, _context)
+
+
+@router.post(
+    "/write",
+    summary="Write",
+    openapi_extra=inputs.body_schema(WriteRequest, WriteRequest, has_file=True),
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": {}}}},
+)
+async def write(request: Request) -> StreamingResponse:
+    """Have the language model that the service was started with answer, or write a summary.
+
+    The answer is lines of JSON, as they come. Each part begins with its `title`, empty except in a
+    summary section by section; pieces of its `text` follow; then `written`, the whole text, with
+    its `sentences` and the places that they have `cited`. A line with `detail` says what failed.
+    """
+    service = service_of(request)
+    llm = service.llm
+    if llm is None:
+        raise Refusal(422, "This service has no language model: start it with --llm.")
+    requests = await _answer(request, WriteRequest, _requests)
+    lines = _written(service, llm, requests)
+
+    async def stream() -> AsyncIterator[str]:
+        while (line := await service.work.call(next, lines, None)) is not None:
+            yield line
+
+    return StreamingResponse(stream(), media_type="application/x-ndjson")
 
 
 @router.post(
@@ -208,30 +253,80 @@ def _ask(service: Service, arguments: AskRequest, view: DocumentView | None) -> 
 def _context(
     service: Service, arguments: ContextRequest, view: DocumentView | None
 ) -> ContextResult:
-    library = _library(service, arguments, view)
-    if library is None:
-        assert view is not None
-        documents = [view.document]
-        parts = outline(documents)
-        vectors = [service.encoder.encode(view.document)]
-        weights = weigh(arguments.query, documents, vectors, parts, service.encoder)
-        prompt = fit(documents, parts, weights, arguments.tokens, estimate_tokens)
-    else:
-        conditions = _conditions(arguments, view)
-        prompt = library.context(arguments.query, arguments.tokens, **conditions)
-    own_id = None if view is None else view.id
+    prompt = _prompt(service, arguments, view)
     return ContextResult(
         text=prompt.text,
         tokens=prompt.tokens,
-        sentences=[
-            ContextSentenceModel(
-                number=number,
-                document=own_id if library is None else library_id(prompt.document_idx[number]),
-                span=SpanModel.from_span(span),
-            )
-            for number, span in prompt.spans.items()
-        ],
+        sentences=_numbered(prompt, prompt.spans, view),
     )
+
+
+def _prompt(service: Service, arguments: ContextRequest, view: DocumentView | None) -> Prompt:
+    library = _library(service, arguments, view)
+    if library is not None:
+        return library.context(arguments.query, arguments.tokens, **_conditions(arguments, view))
+    assert view is not None
+    documents = [view.document]
+    parts = outline(documents)
+    vectors = [service.encoder.encode(view.document)]
+    weights = weigh(arguments.query, documents, vectors, parts, service.encoder)
+    return fit(documents, parts, weights, arguments.tokens, estimate_tokens)
+
+
+def _numbered(
+    prompt: Prompt, spans: Mapping[int, Span], view: DocumentView | None
+) -> list[ContextSentenceModel]:
+    """Return the places of sentences of a prompt."""
+    return [
+        ContextSentenceModel(
+            number=number,
+            document=library_id(prompt.document_idx[number]) if view is None else view.id,
+            span=SpanModel.from_span(span),
+        )
+        for number, span in spans.items()
+    ]
+
+
+def _requests(
+    service: Service, arguments: WriteRequest, view: DocumentView | None
+) -> list[_Request]:
+    """Return what the language model is asked: an answer or, without a query, a summary."""
+    if arguments.query is not None:
+        prompt = _prompt(service, arguments, view)
+        return [_Request("", prompt, *answer_request(arguments.query, prompt), view)]
+    if view is None:
+        raise Refusal(422, "Give a question, or a document to summarize.")
+    vectors = service.encoder.encode(view.document)
+    prompts = summary_prompts(view.document, vectors, service.encoder, None, arguments.tokens)
+    return [
+        _Request(title, prompt, *summary_request(prompt, None, arguments.sentences), view)
+        for title, prompt in prompts
+    ]
+
+
+def _written(service: Service, llm: LLM, requests: Sequence[_Request]) -> Iterator[str]:
+    """Yield the lines of `write`: what the model writes, as it comes, and what it cites."""
+    try:
+        for title, prompt, instructions, request, view in requests:
+            yield _line(title=title)
+            pieces = []
+            for piece in llm.stream(instructions, request):
+                pieces.append(piece)
+                yield _line(text=piece)
+            written = check("".join(pieces), prompt.spans, service.encoder)
+            yield _line(
+                written=written.text,
+                sentences=[
+                    {**asdict(one), "is_supported": one.is_supported} for one in written.sentences
+                ],
+                cited=[one.model_dump() for one in _numbered(prompt, written.spans, view)],
+            )
+    except (OSError, ImportError) as error:
+        yield _line(detail=str(error))
+
+
+def _line(**fields: Any) -> str:
+    return f"{json.dumps(fields, ensure_ascii=False)}\n"
 
 
 def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView) -> SummaryResult:

@@ -1,0 +1,167 @@
+"""Shared by the commands that make prompts and have language models on servers write."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import common
+from .reading import Reading
+
+if TYPE_CHECKING:
+    from foveate.inference import LLM, Encoder
+    from foveate.tasks.citations import Written, WrittenSentence
+    from foveate.tasks.context import Prompt
+
+_PANEL = "Language models on servers"
+DEFAULT_TOKENS = 4000
+
+
+Llm = Annotated[
+    str | None,
+    typer.Option(
+        "--llm",
+        metavar="URL",
+        help="Server with OpenAI's API (Ollama, vLLM, llama.cpp …) whose model writes from "
+        "documents, such as http://localhost:11434/v1. A key goes into the environment variable "
+        "FOVEATE_LLM_KEY. Default: none, and nothing leaves this machine.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+LlmModel = Annotated[
+    str | None,
+    typer.Option(
+        "--llm-model",
+        metavar="NAME",
+        help="Name of the model there.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """The options that name a language model which writes, and say what it gets."""
+
+    llm: Llm = None
+    llm_model: LlmModel = None
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help=f"Longest prompt that it gets, by estimate. Default: {DEFAULT_TOKENS}.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
+    @property
+    def budget(self) -> int:
+        """The longest prompt in tokens."""
+        return self.tokens or DEFAULT_TOKENS
+
+    def server(self) -> "LLM | None":
+        """Return the model; None if no server is named.
+
+        Raises:
+            ValueError: See `language_model`; or there is a budget without a server.
+        """
+        found = language_model(self.llm, self.llm_model)
+        if found is None and self.tokens is not None:
+            raise ValueError("--tokens goes with --llm: name a server")
+        return found
+
+
+def language_model(url: str | None, name: str | None) -> "LLM | None":
+    """Return the model on a server; None if no server is named.
+
+    Raises:
+        ValueError: Only one of the two is given.
+    """
+    if url is None and name is None:
+        return None
+    if url is None:
+        raise ValueError("--llm-model goes with --llm: name a server")
+    if not name:
+        raise ValueError("--llm needs --llm-model: name a model that the server has")
+    from foveate.inference.llm import LLM
+
+    return LLM(url, name)
+
+
+def make_prompt(
+    query: str | None,
+    files: list[str] | None,
+    tokens: int,
+    tokenizer: str | None,
+    model: str | None,
+    library: common.Library,
+    loading: common.Loading,
+    reading: Reading,
+) -> "tuple[Prompt, Encoder]":
+    """Show files or a library within a budget, and return the encoder too."""
+    if library.folder is not None:
+        index = common.open_library(library.folder, model, loading)
+        prompt = index.context(query, tokens=tokens, tokenizer=tokenizer, **library.conditions)
+        return prompt, index.encoder
+    documents = reading.documents(files or [])
+    encoder = common.load_encoder(model, loading, reading.cache)
+    from foveate.tasks.context import context
+
+    prompt = context(query, documents, tokens=tokens, tokenizer=tokenizer, model=encoder)
+    return prompt, encoder
+
+
+def show_written(written: "Written") -> None:
+    """Print a text, what is doubtful of it, and the places that it cites."""
+    if written.title:
+        common.console.print(f"{written.title}\n", style="bold", markup=False)
+    common.console.print(f"{written.text}\n", markup=False)
+    for one in written.sentences:
+        if not one.is_supported:
+            common.console.print(f"check: “{one.text.strip()}” {doubt(one)}", markup=False)
+    if any(not one.is_supported for one in written.sentences):
+        common.console.print()
+    names = {span.document for span in written.spans.values()}
+    for number, span in written.spans.items():
+        where = f"{span.document} · {common.place(span)}" if len(names) > 1 else common.place(span)
+        common.console.print(f"[{number}] {span.text}\n    {where}", markup=False)
+    if written.spans:
+        common.console.print()
+
+
+def doubt(sentence: "WrittenSentence") -> str:
+    """Say what is doubtful of a sentence that is not supported."""
+    if sentence.missing:
+        return f"cites what was not shown: {', '.join(map(str, sentence.missing))}"
+    return "is weakly supported by what it cites" if sentence.numbers else "cites nothing"
+
+
+def written_as_json(parts: "Sequence[Written]") -> dict[str, Any]:
+    """Return the fields of a text that was written in parts."""
+    spans = {number: span for one in parts for number, span in one.spans.items()}
+    return {
+        "text": "\n\n".join(
+            f"## {one.title}\n\n{one.text}" if one.title else one.text for one in parts
+        ),
+        "found": any(one.is_found for one in parts),
+        "written": [
+            {
+                "text": sentence.text.strip(),
+                "cites": sentence.numbers,
+                "missing": sentence.missing,
+                "support": sentence.support,
+                "supported": sentence.is_supported,
+            }
+            for one in parts
+            for sentence in one.sentences
+        ],
+        "cited": [
+            {"number": number, **common.span_as_json(span)}
+            for number, span in sorted(spans.items())
+        ],
+    }
