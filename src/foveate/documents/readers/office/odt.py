@@ -24,8 +24,8 @@ from foveate.documents.readers.office.package import (
 )
 from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
+    ShownText,
     is_contents_style,
-    join_pieces,
     style_kind,
     table_cell,
 )
@@ -127,7 +127,6 @@ class _OdtBlocks:
             self.outline = _levels(element)
         self.list_counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.outline_counts: Counter[int] = Counter()
-        self.num_notes: Counter[str] = Counter()
         self.formulas: dict[str, str] = {}  # by the parts that hold them
         self.collector = BlockCollector()
 
@@ -199,8 +198,7 @@ class _OdtBlocks:
         """Read the notes and text boxes in a paragraph or table."""
         for note in shown.notes:
             kind = attribute(note, "note-class", "footnote")
-            self.num_notes[kind] += 1
-            self.collector.add_note(self.text(note).text, f"{kind} {self.num_notes[kind]}")
+            self.collector.add_note(self.text(note).text, kind)
         for box in shown.boxes:
             self.read_blocks(box)
 
@@ -286,22 +284,12 @@ class _OdtBlocks:
                 self.read_appended(text)
 
 
-class _OdtText:
-    """The visible text of an element, the notes in it and the text boxes."""
+class _OdtText(ShownText):
+    """What an element shows."""
 
     def __init__(self, reader: _OdtBlocks) -> None:
+        super().__init__()
         self.reader = reader
-        self.level = 0  # 1 in a superscript, -1 in a subscript
-        self.pieces: list[tuple[str, int]] = []
-        self.notes: list[Element] = []
-        self.boxes: list[Element] = []
-
-    @property
-    def text(self) -> str:
-        return join_pieces(self.pieces)
-
-    def add(self, text: str) -> None:
-        self.pieces.append((text, self.level))
 
     def collect(self, parent: Element) -> None:
         self.add(_SPACE.sub(" ", parent.text or ""))
