@@ -5,13 +5,7 @@ from typing import Any
 
 from foveate.documents.blocks import TextComposer, collapse
 from foveate.documents.sentences import split_sentences
-from foveate.documents.structure import (
-    DocumentError,
-    Paragraph,
-    Section,
-    Sentence,
-    check_depth,
-)
+from foveate.documents.structure import DocumentError, Paragraph, Section, Sentence, check_depth
 
 _SHAPE = (
     'give (heading, text or list of sentences[, subsections]) or a mapping with "title" or '

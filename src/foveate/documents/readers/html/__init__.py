@@ -174,9 +174,7 @@ class _HtmlBlocks:
         self.end_terms()
 
     def enter(
-        self,
-        element: Element,
-        pending: list[tuple[Element, _Context, Iterator[Element | Text]]],
+        self, element: Element, pending: list[tuple[Element, _Context, Iterator[Element | Text]]]
     ) -> None:
         tag = element.tag
         if tag == "br":
