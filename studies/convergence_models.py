@@ -7,7 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from document_nodes import TOKEN, Nodes, join_sentences, parents, pieces, pseudo_sections
+from document_nodes import (
+    SENTENCE,
+    TOKEN,
+    Nodes,
+    join_sentences,
+    parents,
+    pieces,
+    pseudo_sections,
+)
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
 from foveate.models.hdt.modeling_hdt import Rotation, sinusoids
 from foveate.ops.rotary import rotary_angles
@@ -16,7 +24,10 @@ from hat import token_places
 from small_encoders import SEGMENT, SequenceAttention, dense, hat_for_masked_lm, longformer
 
 PASSAGES = {f"passages of {most}": most for most in (128, 256, 512)}  # in true sections
-TREES = ("true sections", "pseudo-sections", *PASSAGES)
+PSEUDO = "pseudo-sections"
+TREES = ("true sections", PSEUDO, *PASSAGES, *(f"{PSEUDO} of {name}" for name in PASSAGES))
+COPIES = ("same sentence", "next sentence", "farther", "nowhere")
+"""Where the nearest other occurrence of a masked token is."""
 MODELS = (
     *TREES,
     *(f"{name}, rotary" for name in TREES),
@@ -38,12 +49,14 @@ class Batch(NamedTuple):
         tree: Their forest, or None.
         masked_index: Where the masked tokens are, `(masked,)`.
         truth: Which they were, `(masked,)`.
+        masked: The masked tokens of each piece, counted without anchors, `(pieces, masked)`.
     """
 
     ids: Tensor
     tree: Tree | None
     masked_index: Tensor
     truth: Tensor
+    masked: Tensor
 
 
 class Data:
@@ -56,14 +69,19 @@ class Data:
         ends = arrays["sizes"].cumsum()[:-1]
         documents = zip(np.split(arrays["ids"], ends), np.split(arrays["types"], ends), strict=True)
         parts: tuple[list[Nodes], list[Nodes]] = ([], [])
+        copies: list[np.ndarray] = []
+        passages = PASSAGES.get(self.name.removeprefix(f"{PSEUDO} of "))
         for number, (ids, types) in enumerate(documents):
-            if self.name == "pseudo-sections":
+            if is_held_out := number % 20 == 0:
+                copies += [nearest_copies(*piece) for piece in pieces(ids, types, length)]
+            if self.name.startswith(PSEUDO):
                 ids, types = pseudo_sections(ids, types, section)
-            if self.name in PASSAGES:
-                ids, types = join_sentences(ids, types, PASSAGES[self.name])
-            parts[number % 20 == 0].extend(pieces(ids, types, length))
+            if passages:
+                ids, types = join_sentences(ids, types, passages)
+            parts[is_held_out].extend(pieces(ids, types, length))
         self.train = [self._form(*piece) for piece in parts[0]]
         self.held_out = [self._form(*piece) for piece in parts[1][:held_out]]
+        self.copies = torch.from_numpy(np.stack(copies[:held_out])).to(device)
 
     def _form(self, ids: np.ndarray, types: np.ndarray) -> tuple[Tensor, ...]:
         """Return ids and the places of tokens among them; of a tree, parents besides.
@@ -96,7 +114,7 @@ class Data:
         truth = ids[masked_index]
         kept = torch.where(fate < 0.9, random, truth)
         ids = ids.index_copy(0, masked_index, torch.where(fate < 0.8, self.mask, kept))
-        return Batch(ids, tree, masked_index, truth)
+        return Batch(ids, tree, masked_index, truth, masked)
 
     def _join(self, chosen: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tree | None, Tensor]:
         """Return ids `(nodes,)`, of trees in level order with their tree, and tokens' places.
@@ -117,6 +135,18 @@ class Data:
     def _copy(self, x: Tensor) -> Tensor:
         """Copy to the device without waiting for it."""
         return x.pin_memory().to(self.device, non_blocking=True) if self.device == "cuda" else x
+
+
+def nearest_copies(ids: np.ndarray, types: np.ndarray) -> np.ndarray:
+    """Return where each token of a piece occurs again, as an index into `COPIES`, `(tokens,)`."""
+    tokens = types == TOKEN
+    sentences, ids = np.cumsum(types == SENTENCE)[tokens], ids[tokens]
+    order = np.argsort(ids, kind="stable")
+    gaps = np.where(np.diff(ids[order]) == 0, np.diff(sentences[order]), len(ids))
+    nearest = np.minimum(np.append(gaps, len(ids)), np.insert(gaps, 0, len(ids)))
+    places = np.empty(len(ids), np.int64)
+    places[order] = np.where(nearest == len(ids), 3, np.minimum(nearest, 2))
+    return places
 
 
 class Loader:
