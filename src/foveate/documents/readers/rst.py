@@ -43,8 +43,10 @@ from foveate.documents.tables import Cell, table_blocks
 _PEP = re.compile(r"\s*PEP:[ \t]*\d")
 _ROLE = re.compile(r"(?::[\w:.+-]+:)?`[~!]?(.*?)(?:\s*<[^<>]*>)?`(?::[\w:.+-]+:)?", re.DOTALL)
 _DIRECTIVE = re.compile(r"\s*\.\. +([\w:.+-]+) ?::")
-_OPENING = re.compile(r"(?<!\S)[*`|](?=\S)|(?<=\+-)\+(?=-\+)")  # of what docutils seeks the end
-_CLOSING = re.compile(r"(?<=\S)[*`|](?!\w)")
+_OPENING = re.compile(  # of what docutils seeks the end; and what is within a run of such marks
+    r"(?<!\S)[*`|](?=\S)|(?<=[*`|]{2})[*`|](?=[*`|])|(?<=\+-)\+(?=-\+)"
+)
+_CLOSING = re.compile(r"(?<=[^\s*`|])[*`|](?!\w)")
 _PAGE_BREAK = re.compile("[\v\f]")
 _OPTION = re.compile(r"\s*:[\w-]+:")
 _NOT_PROSE = (
