@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -459,6 +460,58 @@ def _ods() -> bytes:
     return pack_zip({"mimetype": mimetype, **parts})
 
 
+def odp(*slides: tuple[str, str, str]) -> bytes:
+    """An OpenDocument presentation of slides, each with a title, a text and a note."""
+    oasis = "urn:oasis:names:tc:opendocument:xmlns"
+    names = {"office": "office", "text": "text", "draw": "drawing", "presentation": "presentation"}
+    spaces = "".join(f' xmlns:{name}="{oasis}:{path}:1.0"' for name, path in names.items())
+
+    def frame(text: str, kind: str) -> str:
+        box = f"<draw:text-box><text:p>{text}</text:p></draw:text-box>"
+        return f'<draw:frame presentation:class="{kind}">{box}</draw:frame>'
+
+    pages = "".join(
+        f"<draw:page>{frame(title, 'title')}{frame(text, 'outline')}<presentation:notes>"
+        f"{frame(note, 'notes')}</presentation:notes></draw:page>"
+        for title, text, note in slides
+    )
+    content = (
+        f"<office:document-content{spaces}><office:body><office:presentation>{pages}"
+        "</office:presentation></office:body></office:document-content>"
+    )
+    kind = b"application/vnd.oasis.opendocument.presentation"
+    return pack_zip({"mimetype": kind, "content.xml": content.encode()})
+
+
+def msg(subject: str, text: str) -> bytes:
+    """A message of Outlook: a compound file with a stream for each property."""
+    streams = {
+        "__substg1.0_0037001F": subject.ljust(2048).encode("utf-16-le"),
+        "__substg1.0_1000001F": text.ljust(2048).encode("utf-16-le"),
+        "__properties_version1.0": bytes(4096),
+    }
+    free, end, none = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFF
+    header = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(16)
+    header += struct.pack("<5H6x", 0x3E, 3, 0xFFFE, 9, 6)
+    header += struct.pack("<9I", 0, 1, 1, 0, 4096, end, 0, end, 0)
+    header += struct.pack("<109I", 0, *[free] * 108)
+    table, entries = [0xFFFFFFFD, end], [_compound_entry("Root Entry", 5, (none, 1), end, 0)]
+    for number, (name, data) in enumerate(streams.items(), 1):
+        first, count = len(table), len(data) // 512
+        table += [*range(first + 1, first + count), end]
+        following = number + 1 if number < len(streams) else none
+        entries.append(_compound_entry(name, 2, (following, none), first, len(data)))
+    table += [free] * (128 - len(table))
+    return b"".join([header, struct.pack("<128I", *table), *entries, *streams.values()])
+
+
+def _compound_entry(name: str, kind: int, links: tuple[int, int], first: int, size: int) -> bytes:
+    written = f"{name}\0".encode("utf-16-le")
+    right, child = links
+    head = struct.pack("<64sHBB3I36x", written, len(written), kind, 1, 0xFFFFFFFF, right, child)
+    return head + struct.pack("<IQ", first, size)
+
+
 SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "text": lambda: [
         PLAIN.encode(),
@@ -488,6 +541,8 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "pptx": lambda: [pptx(("Cod", "Cod swim. They eat."), ("Eel", "Eels are long."))],
     "xlsx": lambda: [xlsx("Fish", [["name", "text"], ["Cod", "Cod swim."], ["Eel", "Eels hide."]])],
     "ods": lambda: [_ods()],
+    "odp": lambda: [odp(("Cod", "Cod swim. They eat.", "Smile."), ("Eel", "Eels hide.", ""))],
+    "msg": lambda: [msg("Cod", "Cod swim. They eat.")],
     "zip": lambda: [pack_zip(_FILES)],
     "tar": lambda: [pack_tar(_FILES), gzip.compress(pack_tar(_FILES), mtime=0)],
 }

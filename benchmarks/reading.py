@@ -337,12 +337,16 @@ def read_articles(archive: Path) -> dict[str, Any]:
 
 
 def prose(article: Any) -> Iterator[str]:
-    """Iterate over the paragraphs' texts, with a mark for each formula."""
+    """Iterate over the paragraphs' texts, with a mark for each formula and raised or lowered text.
+
+    Such text is written so that it keeps its meaning (10^3), or is the mark of a note.
+    """
     apart = " or ".join(f"ancestor::{tag}" for tag in APART)
     for paragraph in article.xpath(f"//body//p[not({apart})]"):
         texts = paragraph.xpath(f".//text()[not({apart})]")
-        formula = "ancestor::inline-formula or ancestor::disp-formula"
-        parts = (UNKNOWN if text.getparent().xpath(formula) else text for text in texts)
+        tags = ("inline-formula", "disp-formula", "sup", "sub")
+        unknown = " or ".join(f"ancestor-or-self::{tag}" for tag in tags)
+        parts = (UNKNOWN if text.getparent().xpath(unknown) else text for text in texts)
         yield " ".join("".join(parts).split())
 
 

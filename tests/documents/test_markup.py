@@ -729,3 +729,22 @@ def test_tables_of_pandoc(text, rows):
     tables = [one for one in document.paragraphs() if one.kind == "table"]
     shown = [sentence.text for one in tables for sentence in one.sentences]
     assert shown == (rows or ["Item: Hose long; Price: 5", "Item: Valve; Price: 7"])
+
+
+@pytest.mark.parametrize(
+    ("format", "mark"),
+    [
+        ("rst", "*a "),
+        ("rst", "`a "),
+        ("rst", "|a "),
+        ("rst", "***"),
+        ("markdown", "![["),
+        ("markdown", "[a][b"),
+    ],
+)
+def test_markup_that_is_not_closed_is_refused_at_once(format: str, mark: str) -> None:
+    with pytest.raises(DocumentError, match="marks of markup that are not closed"):
+        Document.from_text(f"Cod swim.\n\n{mark * 20_000}", format=format)
+    assert Document.from_text(f"Cod swim.\n\n{mark * 20}", format=format).sections
+    closed = "**Cod** and *eels* ``swim`` |here|. " * 3_000
+    assert Document.from_text(closed, format=format).sections

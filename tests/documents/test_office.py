@@ -4,12 +4,13 @@ import sys
 from io import BytesIO
 from itertools import groupby
 from random import Random
+from types import SimpleNamespace
 
 import docx as python_docx
 import pytest
 
 from foveate.documents import Document, DocumentError
-from fuzz_seeds import pptx, xlsx
+from fuzz_seeds import msg, odp, pptx, xlsx
 from tests.documents.packages import OFFICE, PACKAGE, archive, docx, flat_odt, odt
 
 
@@ -722,3 +723,29 @@ def test_presentations_without_kreuzberg_say_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "kreuzberg", None)
     with pytest.raises(ImportError, match=r"foveate\[office\]"):
         Document.from_bytes(pptx(("Cod", "Cod swim.")))
+
+
+def test_messages_of_outlook_are_read_as_mail(monkeypatch, tmp_path):
+    kreuzberg = pytest.importorskip("kreuzberg")
+    path = tmp_path / "pumps.msg"
+    path.write_bytes(msg("Pumps", "The pump is old.\r\n\r\n-- \r\nAnn"))
+    document = Document.from_file(path)
+    assert document.title == "Pumps"
+    assert [sentence.text for sentence in document.sentences()] == ["The pump is old."]
+
+    sent = 'Subject: Pumps\nFrom: "Ann Lee" <a@b.org>\nDate: 2013-11-18T08:26:24+00:00\n\nOld.'
+    result = SimpleNamespace(content=sent, metadata={})
+    monkeypatch.setattr(kreuzberg, "extract_bytes_sync", lambda *_: result)
+    document = Document.from_file(path)
+    assert (document.authors, document.date) == (("Ann Lee",), "2013-11-18")
+
+
+def test_slides_of_an_odp():
+    slides = ("Cod", "Cod swim. They eat.", "Smile here."), ("Eel", "Eels hide.", "")
+    document = Document.from_bytes(odp(*slides))
+    assert [section.title for _, section in document.walk()] == ["Cod", "Eel"]
+    assert [(span.place, span.text) for span in document.spans()] == [
+        ("slide 1", "Cod swim."),
+        ("slide 1", "They eat."),
+        ("slide 2", "Eels hide."),
+    ]

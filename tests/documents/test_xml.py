@@ -294,3 +294,22 @@ def test_a_formula_set_apart_within_a_sentence():
     )
     [sentence] = Document.from_text(jats, format="jats").sentences()
     assert sentence.text == "The rate a/b holds."
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("cells [{2},{3}].", "cells [2,3]."),
+        ("cells (see {2}, {3} and {4}).", "cells (see 2, 3 and 4)."),
+        ("cells.<sup>{2},{3}</sup>", "cells."),
+        ("cells<sup>[{2}]</sup>.", "cells."),
+    ],
+)
+def test_references_in_brackets_are_kept(written: str, shown: str) -> None:
+    for number in "234":
+        written = written.replace(
+            f"{{{number}}}", f'<xref ref-type="bibr" rid="B{number}">{number}</xref>'
+        )
+    text = f"<article><body><p>It lives in {written}</p></body></article>"
+    document = Document.from_text(text, format="jats")
+    assert [sentence.text for sentence in document.sentences()] == [f"It lives in {shown}"]

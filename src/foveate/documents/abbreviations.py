@@ -38,27 +38,13 @@ BEFORE_NUMBERS = {
     "sv": "art. avs. bd. bil. fig. kap. kl. mom. nr. s. sid. tab. tel. vol.",
     "tr": "apt. bl. c. d. kat. m. md. no. s. ss. şek. tab. tel. yy.",
 }
-ORDINALS = frozenset(  # languages that write them with a full stop: a 12. fejezet, 19. yüzyıl
-    [
-        "cs",
-        "da",
-        "de",
-        "et",
-        "fi",
-        "hr",
-        "hu",
-        "is",
-        "lv",
-        "nb",
-        "nn",
-        "no",
-        "pl",
-        "sk",
-        "sl",
-        "sr",
-        "tr",
-    ]
+ORDINALS = frozenset(
+    (
+        *("cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl"),
+        *("sr", "tr"),
+    )
 )
+"""Languages that write ordinal numbers with a full stop: a 12. fejezet, 19. yüzyıl."""
 WORDS = frozenset(  # of English, which the library takes for abbreviations
     ["May", "no", "art", "sat", "sun", "ill", "miss", "wash", "ore", "in", "mass", "bull", "park"]
 )

@@ -13,11 +13,21 @@ from typing import Self
 
 from foveate.documents.layout import Layout
 from foveate.documents.sentences import shorten, split_sentences
-from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
+from foveate.documents.structure import (
+    MAX_DEPTH,
+    DocumentError,
+    Kind,
+    Landmark,
+    Paragraph,
+    Section,
+    Sentence,
+)
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
 LONGEST_TERM = 100  # characters of the terms that begin the sentence of their definition
 _SOFT_HYPHEN = re.compile("\xad(?:[ \t\r]*\n[ \t]*)?")  # and the line break that it allows
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+_MAX_UNCLOSED = 10_000  # characters of a paragraph of nothing but marks
 _MARKER = re.compile(r"(?:[^\W\d]+\.?\s+)?\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
 
 
@@ -275,6 +285,20 @@ def code_lines(text: MappedText, kind: Kind = "code") -> list[Block]:
             blocks.append(Prose(text.part(start, end - len(line) + len(line.rstrip())), kind=kind))
         start = end
     return blocks
+
+
+def check_closed(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> None:
+    """Reject text with a paragraph in which much markup is opened, and not closed.
+
+    Parsers search the rest of the paragraph for the end of each, in quadratic time.
+    """
+    for paragraph in _BLANK_LINE.split(text) if len(text) > _MAX_UNCLOSED else ():
+        num_unclosed = len(opening.findall(paragraph)) - len(closing.findall(paragraph))
+        if num_unclosed * len(paragraph) > _MAX_UNCLOSED**2:
+            raise DocumentError(
+                f"has a paragraph with {num_unclosed:,} marks of markup that are not closed: "
+                "correct it, or read it as plain text."
+            )
 
 
 def name_set(names: str) -> frozenset[str]:

@@ -3,15 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foveate.documents.blocks import collapse
+from foveate.documents.blocks import TextComposer, collapse
 from foveate.documents.sentences import split_sentences
-from foveate.documents.structure import (
-    DocumentError,
-    Paragraph,
-    Section,
-    Sentence,
-    check_depth,
-)
+from foveate.documents.structure import DocumentError, Paragraph, Section, Sentence, check_depth
 
 _SHAPE = (
     'give (heading, text or list of sentences[, subsections]) or a mapping with "title" or '
@@ -27,16 +21,15 @@ def compose(parts: Sequence[Any], language: str) -> tuple[str, tuple[Section, ..
     """
     composer = _SectionComposer(language)
     sections = composer.sections(parts, depth=1)
-    return "".join(composer.text).rstrip(), sections
+    return composer.text, sections
 
 
-class _SectionComposer:
-    """Writes sections one after another, and remembers the length of the text so far."""
+class _SectionComposer(TextComposer):
+    """Writes sections one after another."""
 
     def __init__(self, language: str) -> None:
+        super().__init__()
         self.language = language
-        self.text: list[str] = []
-        self.length = 0
 
     def sections(self, parts: Sequence[Any], depth: int) -> tuple[Section, ...]:
         sections = (self.section(part, depth) for part in parts)
@@ -46,7 +39,7 @@ class _SectionComposer:
         title, content, subsections = split_section(part)
         check_depth(title, depth)
         if title:
-            self.write(title, "\n\n")
+            self.add(title)
         if isinstance(content, str):
             paragraphs = [self.split_paragraph(text) for text in content.split("\n\n")]
         else:
@@ -69,10 +62,7 @@ class _SectionComposer:
 
     def write(self, text: str, separator: str) -> Sentence:
         """Append a text and what separates it from the next one."""
-        sentence = Sentence(text, self.length, self.length + len(text))
-        self.text += text, separator
-        self.length = sentence.end + len(separator)
-        return sentence
+        return Sentence(text, *self.add(text, separator).source_span(0, len(text)))
 
 
 def split_section(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:

@@ -43,20 +43,12 @@ class _Compression:
 
 _COMPRESSIONS = (
     _Compression(
-        "gzip",
-        (".gz", ".tgz"),
-        b"\x1f\x8b",
-        gzip.open,
-        (EOFError, gzip.BadGzipFile, zlib.error),
+        "gzip", (".gz", ".tgz"), b"\x1f\x8b", gzip.open, (EOFError, gzip.BadGzipFile, zlib.error)
     ),
     _Compression("bzip2", (".bz2", ".tbz2"), b"BZh", bz2.open, (EOFError, OSError, ValueError)),
     _Compression("xz", (".xz", ".txz"), b"\xfd7zXZ\0", lzma.open, (EOFError, lzma.LZMAError)),
     _Compression(
-        "zstd",
-        (".zst", ".tzst"),
-        b"\x28\xb5\x2f\xfd",
-        zstd.open,
-        (EOFError, zstd.ZstdError),
+        "zstd", (".zst", ".tzst"), b"\x28\xb5\x2f\xfd", zstd.open, (EOFError, zstd.ZstdError)
     ),
 )
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # "BZh" alone could begin a text

@@ -320,7 +320,7 @@ class Document:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole document as dicts, lists, strings and numbers, which JSON can hold."""
-        return serialization.pack(**{one.name: getattr(self, one.name) for one in fields(self)})
+        return serialization.pack({one.name: getattr(self, one.name) for one in fields(self)})
 
     @classmethod
     def merge(cls, documents: "Iterable[Document]") -> "Document":

@@ -82,8 +82,7 @@ _OUTERMOST = "|".join(
     for word in PART_WORDS[name].split()
 )
 PART_BEFORE = re.compile(
-    rf"({_OUTERMOST})\s+(\d+|[IVXLC]+|[A-Z])\b|{CHINESE_NUMBER}[章节節部回篇]",
-    re.IGNORECASE,
+    rf"({_OUTERMOST})\s+(\d+|[IVXLC]+|[A-Z])\b|{CHINESE_NUMBER}[章节節部回篇]", re.IGNORECASE
 )
 """The name and the number of a part that a heading begins with: "Chapter 3" of "Chapter 3 Eels"."""
 

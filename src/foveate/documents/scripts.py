@@ -85,11 +85,11 @@ def signs(before: str, script: str, *, is_raised: bool) -> tuple[str, str] | Non
 
 def _is_mark(before: str, script: str) -> bool:
     word = _WORD.search(before)
+    if script and not script.strip("[](),;–— "):  # around the marks that are left out
+        return True
     if _BRACKETED.fullmatch(script):
         return any(map(str.isdigit, script)) and word is not None
     if not _NUMBERS.fullmatch(script):
-        if script and not script.strip(",;–— "):  # between the marks that are left out
-            return True
         is_letter = len(script) == 1 and script in "abcdefgh"
         return is_letter and word is not None and len(word[0]) > 3 and word[0] not in _UNITS
     if before and before[-1] in ".,;:!?\"'”’»…":

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foveate.documents.blocks import collapse
-from foveate.documents.layout import Layout, pack_layout, unpack_layout
+from foveate.documents.layout import pack_layout, unpack_layout
 from foveate.documents.structure import (
     DocumentError,
     Landmark,
@@ -18,48 +18,24 @@ from foveate.documents.structure import (
 _KEYS = frozenset({"title", "sections", "text"})  # by which a packed document is recognized
 
 
-def pack(
-    *,
-    title: str,
-    sections: tuple[Section, ...],
-    text: str,
-    source: str | None,
-    language: str | None,
-    layout: Layout | None,
-    landmarks: tuple[Landmark, ...],
-    authors: tuple[str, ...],
-    date: str | None,
-) -> dict[str, Any]:
-    """Return the constructor arguments of a document as values that JSON can hold."""
-    return {
-        "title": title,
-        "authors": list(authors),
-        "date": date,
-        "source": source,
-        "language": language,
-        "sections": [_pack_section(section) for section in sections],
-        "text": text,
+def pack(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a document as values that JSON can hold."""
+    layout = document["layout"]
+    return dict(document) | {
+        "authors": list(document["authors"]),
+        "sections": [_pack(section) for section in document["sections"]],
         "layout": None if layout is None else pack_layout(layout),
-        "landmarks": [list(landmark) for landmark in landmarks],
+        "landmarks": [list(landmark) for landmark in document["landmarks"]],
     }
 
 
-def _pack_section(section: Section) -> dict[str, Any]:
-    return {
-        "title": section.title,
-        "paragraphs": [
-            {
-                "speaker": paragraph.speaker,
-                "kind": paragraph.kind,
-                "sentences": [
-                    {"text": sentence.text, "start": sentence.start, "end": sentence.end}
-                    for sentence in paragraph.sentences
-                ],
-            }
-            for paragraph in section.paragraphs
-        ],
-        "sections": [_pack_section(subsection) for subsection in section.sections],
-    }
+def _pack(part: Any) -> Any:
+    """Return a section, a paragraph or a sentence as a dict, and tuples of them as lists."""
+    if isinstance(part, tuple):
+        return [_pack(inner) for inner in part]
+    if not isinstance(part, (Section, Paragraph, Sentence)):
+        return part
+    return {name: _pack(getattr(part, name)) for name in part.__slots__}
 
 
 def parse_packed(text: str) -> Mapping[str, Any] | None:

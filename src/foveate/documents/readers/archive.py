@@ -40,10 +40,7 @@ def split(data: bytes) -> Iterator[Member]:
 
 
 def _zip_files(data: bytes) -> Iterator[tuple[str, bytes]]:
-    with (
-        archive_errors("ZIP archive", "pack it again"),
-        zipfile.ZipFile(BytesIO(data)) as archive,
-    ):
+    with archive_errors("ZIP archive", "pack it again"), zipfile.ZipFile(BytesIO(data)) as archive:
         names = _names(archive.infolist())
         for info in archive.infolist():
             name = names[info.filename]

@@ -33,6 +33,7 @@ from foveate.documents.blocks import (
     MappedText,
     ParsedText,
     Prose,
+    check_closed,
     code_lines,
     definition_blocks,
     lift_title,
@@ -59,6 +60,7 @@ _MAX_NESTED = 500  # lists in brackets and the like, for which YAML may take qua
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _ALERT = re.compile(r"\[![A-Za-z]+\][+-]?[ \t]*(?:\n|\Z)")  # "> [!NOTE]" of GitHub
 _ATTRIBUTES = re.compile(r"\{:?\s*[#.]\w[^{}]*\}\s*$")  # of a heading: {#install .wide}
+_BRACKET, _BRACKET_END = re.compile(r"\["), re.compile(r"\]")
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(/?)(su[pb])\s*>", re.IGNORECASE)
 _TITLE_BLOCK = re.compile(r"%[ \t]*(.*)\n(?:%[ \t]*(.*)\n)?(?:%[ \t]*(.*)\n)?")  # of Pandoc
@@ -99,6 +101,7 @@ _UNNUMBERED = name_set(  # tokens
 
 def read(text: str) -> ParsedText:
     """Read headings, paragraphs, code and formulas; images and tables of contents are skipped."""
+    check_closed(text, _BRACKET, _BRACKET_END)
     front = _FRONT_MATTER.match(text) or _TITLE_BLOCK.match(text)
     walk = _MarkdownBlocks(text, front.end() if front else 0)
     blocks = list(walk.blocks())

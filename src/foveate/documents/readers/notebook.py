@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from foveate.documents.blocks import (
-    Block,
-    MappedText,
-    ParsedText,
-    Prose,
-    compose_text,
-    lift_title,
-)
+from foveate.documents.blocks import Block, MappedText, ParsedText, Prose, compose_text, lift_title
 from foveate.documents.metadata import names_in, parse_date
 from foveate.documents.readers import markdown
 from foveate.documents.structure import DocumentError

@@ -9,14 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from foveate.documents.blocks import (
-    Block,
-    Heading,
-    MappedText,
-    ParsedText,
-    Prose,
-    compose_text,
-)
+from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, compose_text
 from foveate.documents.compose import split_section
 from foveate.documents.formats import FORMATS, Format, Member
 from foveate.documents.metadata import names_in, parse_date

@@ -12,6 +12,7 @@ import sys
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -27,6 +28,7 @@ from foveate.documents.blocks import (
     MappedText,
     ParsedText,
     Prose,
+    check_closed,
     code_lines,
     collapse,
     definition_blocks,
@@ -41,6 +43,10 @@ from foveate.documents.tables import Cell, table_blocks
 _PEP = re.compile(r"\s*PEP:[ \t]*\d")
 _ROLE = re.compile(r"(?::[\w:.+-]+:)?`[~!]?(.*?)(?:\s*<[^<>]*>)?`(?::[\w:.+-]+:)?", re.DOTALL)
 _DIRECTIVE = re.compile(r"\s*\.\. +([\w:.+-]+) ?::")
+_OPENING = re.compile(  # of what docutils seeks the end; and what is within a run of such marks
+    r"(?<!\S)[*`|](?=\S)|(?<=[*`|]{2})[*`|](?=[*`|])|(?<=\+-)\+(?=-\+)"
+)
+_CLOSING = re.compile(r"(?<=[^\s*`|])[*`|](?!\w)")
 _PAGE_BREAK = re.compile("[\v\f]")
 _OPTION = re.compile(r"\s*:[\w-]+:")
 _NOT_PROSE = (
@@ -74,6 +80,7 @@ _NUMBER = re.compile(r"\(?(?:\d+|[A-Za-z]|[ivxlcdmIVXLCDM]+)[.)](?=\s*$)")
 
 def read(text: str) -> ParsedText:
     """Read headings, paragraphs, tables, code and formulas; images are skipped."""
+    check_closed(text, _OPENING, _CLOSING)
     is_pep = _PEP.match(text) is not None
     registered = dict(roles._roles)  # a text may define roles
     try:
@@ -105,7 +112,9 @@ def read_part(text: str, start: int) -> Iterator[Block]:
     return _RstBlocks(text, start).blocks(_parse(text), 0)
 
 
-def _parse(text: str, is_pep: bool = False) -> nodes.document:
+@cache
+def _settings() -> Any:
+    """Return the settings of the parser, which take docutils milliseconds to make."""
     settings = get_default_settings(Parser)
     settings.report_level = 5
     settings.halt_level = 6
@@ -114,7 +123,11 @@ def _parse(text: str, is_pep: bool = False) -> nodes.document:
     settings.raw_enabled = False
     settings.line_length_limit = sys.maxsize
     settings.syntax_highlight = "none"
-    document = new_document("", settings)
+    return settings
+
+
+def _parse(text: str, is_pep: bool = False) -> nodes.document:
+    document = new_document("", _settings().copy())
     Parser(rfc2822=is_pep).parse(text, document)
     return document
 

@@ -38,16 +38,8 @@ _FOOTNOTES = re.compile(r"(?:footnotes?|endnotes?|footnote-list|footnote-definit
 _REFERENCES = re.compile(
     r"(?:references|reflist|mw-references\S*|bibliography|citations?|csl-bib-body|ref-list)"
 )
-_KINDS_BY_ROLE: dict[str, Kind] = {
-    "doc-footnote": "footnote",
-    "doc-endnote": "footnote",
-    "doc-endnotes": "footnote",
-    "footnote": "footnote",
-    "endnote": "footnote",
-    "endnotes": "footnote",
-    "doc-bibliography": "reference",
-    "doc-biblioentry": "reference",
-}
+_NOTE_ROLES = name_set("doc-footnote doc-endnote doc-endnotes footnote endnote endnotes")
+_REFERENCE_ROLES = name_set("doc-bibliography doc-biblioentry")
 _ADMONITIONS = name_set("admonition attention caution danger hint important note tip warning")
 _NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
@@ -182,9 +174,7 @@ class _HtmlBlocks:
         self.end_terms()
 
     def enter(
-        self,
-        element: Element,
-        pending: list[tuple[Element, _Context, Iterator[Element | Text]]],
+        self, element: Element, pending: list[tuple[Element, _Context, Iterator[Element | Text]]]
     ) -> None:
         tag = element.tag
         if tag == "br":
@@ -243,13 +233,13 @@ class _HtmlBlocks:
         if tag in _HEADINGS and not _labels_admonition(element):
             return replace(context, heading=_HEADINGS[tag])
         kind = context.kind
-        roles = f"{element.attributes.get('role', '')} {element.attributes.get('epub:type', '')}"
-        declared = next(
-            (_KINDS_BY_ROLE[role] for role in roles.split() if role in _KINDS_BY_ROLE), None
-        )
+        attributes = element.attributes
+        roles = name_set(f"{attributes.get('role', '')} {attributes.get('epub:type', '')}")
         words = element.words()
-        if declared:
-            kind = declared
+        if roles & _NOTE_ROLES:
+            kind = "footnote"
+        elif roles & _REFERENCE_ROLES:
+            kind = "reference"
         elif tag in ("div", "section", "ol", "ul", "dl", "aside") and any(
             map(_FOOTNOTES.fullmatch, words)
         ):

@@ -12,14 +12,7 @@ from email.message import EmailMessage
 from email.utils import parseaddr, parsedate_to_datetime
 from typing import cast
 
-from foveate.documents.blocks import (
-    Block,
-    Heading,
-    ParsedText,
-    Prose,
-    collapse,
-    compose_text,
-)
+from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse, compose_text
 from foveate.documents.decoding import decode, decode_declared
 from foveate.documents.metadata import clean_names, make_date
 from foveate.documents.readers import html, plain

@@ -1,12 +1,15 @@
-"""Presentations (PPTX) and spreadsheets (XLSX, ODS), which kreuzberg converts to Markdown."""
+"""Presentations (PPTX), spreadsheets (XLSX, ODS) and messages (MSG), which kreuzberg converts."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
+from email.utils import format_datetime
 
 from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse, compose_text
 from foveate.documents.metadata import clean_names
 from foveate.documents.readers import markdown
+from foveate.documents.readers.mail import message
 from foveate.documents.readers.office.package import Package
 from foveate.documents.recognition import sniff_bytes
 from foveate.documents.structure import DocumentError
@@ -15,29 +18,36 @@ _TYPES = {
     "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "msg": "application/vnd.ms-outlook",
 }
+_OUTLOOK = bytes.fromhex("d0cf11e0a1b11ae1")
+_DATE = re.compile(r"^Date: (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[+-]\d\d:\d\d)?)$", re.MULTILINE)
 _SLIDE = re.compile(r"^\\<\\!-- PAGE (\d+) --\\>$", re.MULTILINE)
 _BEFORE = "# A title\n\n"  # so that no heading becomes the title
 
 
 def read(data: bytes) -> ParsedText:
-    """Read the slides of a presentation, or the rows of each sheet, with their places.
+    """Read the slides of a presentation, the rows of each sheet, or a message of Outlook.
 
-    Notes of speakers and images are left out.
+    Notes of speakers, images and attachments are left out.
     """
     try:
         import kreuzberg
     except ImportError as error:
         raise ImportError(
-            "presentations and spreadsheets need kreuzberg: run pip install 'foveate[office]'."
+            "presentations, spreadsheets and messages of Outlook need kreuzberg: run "
+            "pip install 'foveate[office]'."
         ) from error
-    format = sniff_bytes(None, data)
+    format = "msg" if data.startswith(_OUTLOOK) else sniff_bytes(None, data)
     if format not in _TYPES:
-        raise DocumentError("is no whole presentation or spreadsheet: open it and save it again.")
+        raise DocumentError(
+            "is no whole presentation, spreadsheet or message: open it and save it again."
+        )
     kind = format.upper()
-    Package(data, kind)  # which rejects ZIP bombs
+    if format != "msg":
+        Package(data, kind)  # which rejects ZIP bombs
     config = kreuzberg.ExtractionConfig(
-        output_format="markdown",
+        output_format="plain" if format == "msg" else "markdown",
         pages=kreuzberg.PageConfig(extract_pages=True, insert_page_markers=True),
         use_cache=False,
     )
@@ -48,11 +58,18 @@ def read(data: bytes) -> ParsedText:
         raise DocumentError(
             f"cannot be read as {kind} ({reason:.200}): open it and save it again."
         ) from error
+    if format == "msg":
+        return message.read(_DATE.sub(_as_in_mail, result.content, 1).encode())
     blocks = list(_slides(result.content) if format == "pptx" else _rows(result.content))
     first = next((block.text for block in blocks if isinstance(block, Heading)), "")
     title = collapse(result.metadata.get("title") or (first if format == "pptx" else ""))
     authors = clean_names(map(str, result.metadata.get("authors") or ()))
     return replace(compose_text(title or None, blocks), authors=authors)
+
+
+def _as_in_mail(date: re.Match[str]) -> str:
+    """Return the field of a date in ISO 8601 as mail has it."""
+    return f"Date: {format_datetime(datetime.fromisoformat(date[1]))}"
 
 
 def _slides(text: str) -> Iterator[Block]:

@@ -27,9 +27,9 @@ from foveate.documents.readers.office.package import (
 )
 from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
+    ShownText,
     heading_level,
     is_contents_style,
-    join_pieces,
     style_kind,
     table_cell,
 )
@@ -234,7 +234,6 @@ class _DocxBlocks:
             kind: {attribute(note, "id"): note for note in self.part(f"{kind}s", ())}
             for kind in ("footnote", "endnote")
         }
-        self.num_notes: Counter[str] = Counter()
         self.joined: _DocxText | None = None  # the paragraph before, if its end is deleted
 
     def part(self, role: str, default: Element = None) -> Element:
@@ -311,8 +310,7 @@ class _DocxBlocks:
         for kind, note in shown.notes:
             element = self.notes[kind].pop(note, None)  # each is read once
             if element is not None:
-                self.num_notes[kind] += 1
-                self.collector.add_note(self.text(element).text, f"{kind} {self.num_notes[kind]}")
+                self.collector.add_note(self.text(element).text, kind)
         for box in shown.boxes:
             self.read_blocks(box)
 
@@ -401,22 +399,10 @@ class _DocxBlocks:
         return 1 if len(rows) > 1 and _is_bold(rows[0]) and not _is_bold(rows[1]) else None
 
 
-class _DocxText:
-    """The visible text of an element, the notes it refers to and the text boxes in it."""
+class _DocxText(ShownText):
+    """What an element shows; notes are given by kind and identifier."""
 
-    def __init__(self) -> None:
-        self.pieces: list[tuple[str, int]] = []  # texts, and whether they are raised or lowered
-        self.notes: list[tuple[str, str]] = []  # kind and identifier
-        self.boxes: list[Element] = []
-        self.level = 0  # of the run
-        self.font = ""
-
-    @property
-    def text(self) -> str:
-        return join_pieces(self.pieces)
-
-    def add(self, text: str) -> None:
-        self.pieces.append((text, self.level))
+    font = ""
 
     def collect(self, parent: Element) -> None:
         for element in parent:

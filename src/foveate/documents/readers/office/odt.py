@@ -1,4 +1,4 @@
-"""OpenDocument texts (ODT), as LibreOffice writes them.
+"""OpenDocument texts and presentations (ODT and ODP), as LibreOffice writes them.
 
 Headings, lists, tables and notes are distinct elements. Styles say which paragraphs are the title,
 a caption or code, and how lists and headings are numbered.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from foveate.documents import formulas
-from foveate.documents.blocks import ParsedText, name_set
+from foveate.documents.blocks import ParsedText, Prose, name_set
 from foveate.documents.numerals import count_item, format_number
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.package import (
@@ -24,8 +24,8 @@ from foveate.documents.readers.office.package import (
 )
 from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
+    ShownText,
     is_contents_style,
-    join_pieces,
     style_kind,
     table_cell,
 )
@@ -33,7 +33,7 @@ from foveate.documents.structure import DocumentError, Kind
 
 _HIDDEN = name_set(  # deletions, comments, pronunciations, descriptions of pictures, settings
     "tracked-changes annotation annotation-end ruby-text title desc forms sequence-decls "
-    "variable-decls user-field-decls hidden-text hidden-paragraph note-citation number"
+    "variable-decls user-field-decls hidden-text hidden-paragraph note-citation number notes"
 )
 _INDEXES = name_set(  # they repeat words of the text
     "table-of-content illustration-index table-index object-index user-index alphabetical-index"
@@ -46,7 +46,7 @@ _MAX_DEPTH = 10  # of lists
 
 
 def read(data: bytes) -> ParsedText:
-    """Read headings, paragraphs, lists, tables and notes."""
+    """Read headings, paragraphs, lists, tables and notes; of slides, not the notes of speakers."""
     if data.startswith(b"PK"):
         package = Package(data, "ODT")
         manifest = package.xml("META-INF/manifest.xml")
@@ -59,6 +59,8 @@ def read(data: bytes) -> ParsedText:
     reader = _OdtBlocks(package, parts)
     for body in parts[0].iterfind("{*}body/{*}text"):
         reader.read_blocks(body)
+    for number, slide in enumerate(parts[0].iterfind("{*}body/{*}presentation/{*}page"), 1):
+        reader.read_slide(slide, f"slide {number}")
     title, author = (
         next(filter(None, (part.findtext(f"{{*}}meta/{{*}}{name}") for part in parts)), "")
         for name in ("title", "initial-creator")
@@ -127,7 +129,6 @@ class _OdtBlocks:
             self.outline = _levels(element)
         self.list_counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.outline_counts: Counter[int] = Counter()
-        self.num_notes: Counter[str] = Counter()
         self.formulas: dict[str, str] = {}  # by the parts that hold them
         self.collector = BlockCollector()
 
@@ -146,6 +147,19 @@ class _OdtBlocks:
                     self.collector.skip_paragraph(self.text(paragraph).text)
             elif name not in _HIDDEN:
                 self.read_blocks(element)
+
+    def read_slide(self, slide: Element, place: str) -> None:
+        """Read the title and the other frames of a slide."""
+        num_blocks = len(self.collector.blocks)
+        for frame in slide:
+            if attribute(frame, "class") == "title":
+                shown = " ".join(self.text(one).text for one in frame.iter("{*}p"))
+                self.collector.add_heading(1, shown)
+            else:
+                self.read_blocks([frame])
+        for block in self.collector.blocks[num_blocks:]:
+            if isinstance(block, Prose):
+                block.place = place
 
     def read_list(self, element: Element, style: str, depth: int) -> None:
         style = attribute(element, "style-name") or style
@@ -199,8 +213,7 @@ class _OdtBlocks:
         """Read the notes and text boxes in a paragraph or table."""
         for note in shown.notes:
             kind = attribute(note, "note-class", "footnote")
-            self.num_notes[kind] += 1
-            self.collector.add_note(self.text(note).text, f"{kind} {self.num_notes[kind]}")
+            self.collector.add_note(self.text(note).text, kind)
         for box in shown.boxes:
             self.read_blocks(box)
 
@@ -286,22 +299,12 @@ class _OdtBlocks:
                 self.read_appended(text)
 
 
-class _OdtText:
-    """The visible text of an element, the notes in it and the text boxes."""
+class _OdtText(ShownText):
+    """What an element shows."""
 
     def __init__(self, reader: _OdtBlocks) -> None:
+        super().__init__()
         self.reader = reader
-        self.level = 0  # 1 in a superscript, -1 in a subscript
-        self.pieces: list[tuple[str, int]] = []
-        self.notes: list[Element] = []
-        self.boxes: list[Element] = []
-
-    @property
-    def text(self) -> str:
-        return join_pieces(self.pieces)
-
-    def add(self, text: str) -> None:
-        self.pieces.append((text, self.level))
 
     def collect(self, parent: Element) -> None:
         self.add(_SPACE.sub(" ", parent.text or ""))

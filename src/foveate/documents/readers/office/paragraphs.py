@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 from foveate.documents.blocks import (
     Block,
@@ -20,6 +21,7 @@ from foveate.documents.blocks import (
 from foveate.documents.metadata import split_names
 from foveate.documents.numbering import find_numbered
 from foveate.documents.readers.looks import Look, headings_by_look, without_contents
+from foveate.documents.readers.office.package import Element
 from foveate.documents.scripts import scripted
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -54,6 +56,7 @@ class BlockCollector:
         self._titles: list[str] = []
         self._num_paragraphs = 0
         self._num_tables = 0
+        self._num_notes: Counter[str] = Counter()
         self._looks: dict[int, Look] = {}  # of blocks, by their identities
         self._places: dict[int, str] = {}  # of headings, by their identities
 
@@ -94,9 +97,10 @@ class BlockCollector:
         if look is not None and kind in ("prose", "item"):
             self._looks[id(self.blocks[-1])] = look
 
-    def add_note(self, text: str, place: str) -> None:
-        """Add a footnote or endnote after the paragraph that refers to it."""
-        self._add(text, "footnote", place)
+    def add_note(self, text: str, kind: str = "footnote") -> None:
+        """Add a footnote or endnote, as `kind` says, after the paragraph that refers to it."""
+        self._num_notes[kind] += 1
+        self._add(text, "footnote", f"{kind} {self._num_notes[kind]}")
 
     def add_table(self, rows: Sequence[Sequence[Cell]], num_head_rows: int | None) -> None:
         """Add the rows of a table, each written as a sentence with its column headers.
@@ -156,6 +160,26 @@ class BlockCollector:
     def _add(self, text: str, kind: Kind, place: str) -> None:
         if text.strip():
             self.blocks.append(Prose(MappedText.from_text(text), kind=kind, place=place))
+
+
+class ShownText:
+    """The visible text of an element, the notes in it or its references to them, and text boxes."""
+
+    def __init__(self) -> None:
+        """Begin with no text."""
+        self.pieces: list[tuple[str, int]] = []  # texts, and whether they are raised or lowered
+        self.notes: list[Any] = []
+        self.boxes: list[Element] = []
+        self.level = 0  # 1 in a superscript, -1 in a subscript
+
+    @property
+    def text(self) -> str:
+        """The text of all pieces."""
+        return join_pieces(self.pieces)
+
+    def add(self, text: str) -> None:
+        """Append a text."""
+        self.pieces.append((text, self.level))
 
 
 def _is_clause(heading: str) -> bool:

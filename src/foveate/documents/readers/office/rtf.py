@@ -184,7 +184,6 @@ class _RtfBlocks:
         self.notes: list[str] = []  # of the current paragraph or row
         self.table_notes: list[str] = []
         self.interrupted: list[list[tuple[str, int]]] = []  # the paragraphs around the current note
-        self.num_notes = 0
 
     def read(self, text: str) -> None:
         begin = 0
@@ -275,5 +274,4 @@ class _RtfBlocks:
 
     def add_notes(self, notes: list[str]) -> None:
         for note in notes:
-            self.num_notes += 1
-            self.collector.add_note(note, f"footnote {self.num_notes}")
+            self.collector.add_note(note)

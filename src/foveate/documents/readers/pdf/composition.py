@@ -5,6 +5,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ def vocabulary(texts: Iterable[str]) -> Counter[str]:
     """Count the words of texts that no line break may have split."""
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(word.casefold() for word in _LETTERS.findall(text))
+        counts.update(_LETTERS.findall(text.casefold()))
     return counts
 
 
@@ -141,37 +142,34 @@ class Composer:
         pieces: list[str] = []
         starts: list[int] = []
         length = 0
-        end = ""  # the last word of the line before
         for number, line in enumerate(lines):
             chosen = self._without_marks(line, skipped if not number else 0)
-            previous = -1
-            for index in chosen:
-                word = line.words[index]
-                if previous >= 0:
-                    after_mark = previous < index - 1
-                    glued = word[0] in _CLOSING if after_mark else line.glued[index]
-                    gap = "" if glued else " "
-                    gap = "" if gap and is_wide(end[-1:]) and is_wide(word[0]) else gap
-                elif pieces:
-                    gap, cut = self.gap("".join(pieces[-4:]).rsplit(" ", 1)[-1], word)
-                    if cut:
-                        pieces[-1] = pieces[-1][:-1]
-                        length -= 1
-                else:
-                    gap = ""
-                pieces.append(gap + word)
-                starts.append(length + len(gap))
-                length += len(gap) + len(word)
-                previous, end = index, word
             self._note(line, chosen)
+            if not chosen:
+                continue
+            if len(chosen) == len(line.words) and line.text.isascii():
+                text, own = line.text, list(_word_starts(line, 0))
+            else:
+                text, own = _text_of(line, chosen)
+            gap = ""
+            if pieces:
+                end = "".join(pieces[-4:]).rsplit(" ", 1)[-1]
+                gap, cut = self.gap(end, line.words[chosen[0]])
+                if cut:
+                    pieces[-1] = pieces[-1][:-1]
+                    length -= 1
+            length += len(gap)
+            starts += [length + start for start in own]
+            pieces.append(gap + text)
+            length += len(text)
         return self._append("".join(pieces), starts, separator)
 
     def _without_marks(self, line: Line, first: int) -> list[int]:
         """Return the indices of the words of a line, from `first`, that are not footnote marks."""
         rises = line.baseline - line.baselines
-        raised = rises > np.where(line.sizes < SMALL * line.size, 0.15, 0.25) * line.size
-        if not raised.any():
+        if rises.max() <= 0.15 * line.size:
             return [index for index in range(first, len(line.words)) if line.words[index]]
+        raised = rises > np.where(line.sizes < SMALL * line.size, 0.15, 0.25) * line.size
         chosen: list[int] = []
         # A note may be on the previous page, if another mark refers to it again.
         marks = {*self._marks.get(line.page, ()), *self._marks.get(line.page - 1, ())}
@@ -316,6 +314,20 @@ def _word_starts(line: Line, offset: int) -> Iterator[int]:
         offset += 0 if line.glued[index] or not index else 1
         yield offset
         offset += len(word)
+
+
+def _text_of(line: Line, chosen: Sequence[int]) -> tuple[str, list[int]]:
+    """Return the text of some words of a line, and where each of them starts in it."""
+    text = line.words[chosen[0]]
+    starts = [0]
+    for previous, index in pairwise(chosen):
+        word = line.words[index]
+        glued = word[0] in _CLOSING if previous < index - 1 else line.glued[index]
+        is_unspaced = glued or (is_wide(text[-1]) and is_wide(word[0]))
+        text += "" if is_unspaced else " "
+        starts.append(len(text))
+        text += word
+    return text, starts
 
 
 def _cell_text(cell: Sequence[tuple[Line, CellBounds]]) -> str:

@@ -223,6 +223,8 @@ _is_generated = prototype(raw.FPDFText_IsGenerated, INT, POINTER, INT)
 _get_box = prototype(raw.FPDFText_GetLooseCharBox, INT, POINTER, INT, POINTER)
 _get_origin = prototype(raw.FPDFText_GetCharOrigin, INT, POINTER, INT, POINTER, POINTER)
 _get_text = prototype(raw.FPDFText_GetText, INT, POINTER, INT, INT, POINTER)
+_get_size = prototype(raw.FPDFText_GetFontSize, ctypes.c_double, POINTER, INT)
+_get_matrix = prototype(raw.FPDFText_GetMatrix, INT, POINTER, INT, POINTER)
 _get_object = prototype(raw.FPDFText_GetTextObject, ctypes.c_size_t, POINTER, INT)
 _get_font = prototype(raw.FPDFTextObj_GetFont, ctypes.c_size_t, POINTER)
 _get_bounds = prototype(raw.FPDFPageObj_GetBounds, INT, *[POINTER] * 5)
@@ -238,6 +240,7 @@ class _PageReader:
         self._handle = ctypes.cast(text.raw, POINTER).value
         self._rotation = rotation
         self._bounds = bounds  # left, bottom, right, top
+        self._matrix = raw.FS_MATRIX()
         self._fonts: dict[tuple[str, int, int], int] = {}
         self._font_list: list[Font] = []
 
@@ -354,10 +357,10 @@ class _PageReader:
 
     def _read_style(self, index: int) -> tuple[float, float, float]:
         """Return the size and the direction of a character."""
-        matrix = raw.FS_MATRIX()
-        size = raw.FPDFText_GetFontSize(self._text, index)
+        matrix = self._matrix
+        size = _get_size(self._handle, index)
         across, down = 1.0, 0.0
-        if raw.FPDFText_GetMatrix(self._text, index, matrix):
+        if _get_matrix(self._handle, index, ctypes.addressof(matrix)):
             size *= abs(matrix.a * matrix.d - matrix.b * matrix.c) ** 0.5
             length = (matrix.a**2 + matrix.b**2) ** 0.5
             if length:

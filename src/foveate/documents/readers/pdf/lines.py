@@ -20,6 +20,8 @@ _FEWEST_LINES = 4  # of a column of prose that begin at its edge
 _INDENT = 40.0  # points by which lines of a column may be indented
 _HIGHEST = 1.2  # sizes between the baselines of a line and of a mark in it
 SMALL = 0.85  # of the size of a line: that of a mark in it
+_RAISED = 0.1  # sizes between the baselines of a line and of a small mark, the least
+_EMPHASIZED = 0.2  # share of the characters of an emphasized word that are bold or italic
 _ALIKE = 0.6  # of the widest gap between words, the narrowest of a line that is stretched
 
 
@@ -327,8 +329,15 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
     shares = np.add.reduceat(lengths[:, None] * styles, starts) / totals
     sizes = np.round(places[:, 5], 1)
     largest, smallest = np.maximum.reduceat(sizes, starts), np.minimum.reduceat(sizes, starts)
+    highest = np.minimum.reduceat(places[:, 4], starts)
+    lowest = np.maximum.reduceat(places[:, 4], starts)
+    is_emphasized = styles[starts, :2].max(axis=1) > _EMPHASIZED
     lines: list[Line] = []
-    for row, (indices, row_glued, cells), first, corners, styled, size, is_even in zip(
+    for row, (
+        indices,
+        row_glued,
+        cells,
+    ), first, corners, styled, size, is_even, spread, leads in zip(
         rows,
         ordered,
         starts.tolist(),
@@ -336,6 +345,8 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
         _fours(shares),
         largest.tolist(),
         (largest == smallest).tolist(),
+        zip(highest.tolist(), lowest.tolist(), strict=True),
+        is_emphasized.tolist(),
         strict=True,
     ):
         left, top, right, bottom = corners
@@ -351,11 +362,12 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
                 by_size[one] += len(text)
             size = by_size.most_common(1)[0][0]
         baseline = max(row, key=lambda segment: segment.width).baseline
-        if len(row_glued) > 1 and own[0, 5] < SMALL * own[1, 5] and is_note(texts[0]):
+        if len(own) > 1 and not is_even and own[0, 5] < SMALL * own[1, 5] and is_note(texts[0]):
             row_glued[1] = False
-        texts = _write_marks(texts, row_glued, own, baseline, size)
+        if max(baseline - spread[0], spread[1] - baseline) > _RAISED * size:
+            texts = _write_marks(texts, row_glued, own, baseline, size)
         cells = [] if _is_stretched(own, cells, frame) else cells
-        lead = _lead(styles[first:last])
+        lead = _lead(styles[first:last]) if leads else 0
         lines.append(
             Line(page, texts, tuple(row_glued), own, tuple(cells), left, top, right, bottom,
                  baseline, size, bold, italic, mono, math, lead, frame)
@@ -391,7 +403,10 @@ def _order_words(
     row: Sequence[Segment], words: Words, all_glued: Sequence[bool]
 ) -> tuple[list[int], list[bool], list[int]]:
     """Return the indices of the words of a row, which of them are glued, and where cells begin."""
-    indices: list[int] = []
+    if len(row) == 1 and not words.has_right_to_left:
+        indices = row[0].words
+        return indices, [False, *[all_glued[index] for index in indices[1:]]], []
+    indices = []
     cells: list[int] = []
     end = 0.0
     glued: list[bool] = []
@@ -435,9 +450,7 @@ def _write_marks(
     """Write the raised and lowered words of a line, of that baseline and size, as such."""
     rises = (baseline - places[:, 4]) / size
     small = places[:, 5] < SMALL * size
-    is_mark = np.abs(rises) > np.where(small, 0.1, 0.25)
-    if not is_mark.any():
-        return texts
+    is_mark = np.abs(rises) > np.where(small, _RAISED, 0.25)
     marked: list[str] = []
     base = ""
     for index, text in enumerate(texts):
@@ -474,16 +487,14 @@ def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame
 
 
 def _lead(styles: NDArray[np.float32]) -> int:
-    """Return the number of words before the first that is set in ordinary type.
+    """Return the number of words before the first in ordinary type, if the first is emphasized.
 
     Typewriter type among bold or italic words counts as bold or italic, too.
     """
-    if styles[0, :2].max() <= 0.2:
-        return 0
     emphasis = styles[:, :2].max(axis=1)
     ordinary = emphasis + styles[:, 2] < 0.5
     first = int(ordinary.argmax()) if ordinary.any() else len(styles)
-    emphasized = np.flatnonzero(emphasis[:first] > 0.2)
+    emphasized = np.flatnonzero(emphasis[:first] > _EMPHASIZED)
     return int(emphasized[-1]) + 1 if len(emphasized) and not emphasized[0] else 0
 
 

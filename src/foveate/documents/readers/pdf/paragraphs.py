@@ -19,7 +19,7 @@ _END_OF_ITEM = re.compile(r"[.:;]$|[;,] (?:and|or|und|oder|et|ou|y|o)$")
 CAPTION = re.compile(
     r"^(Fig(ure|\.)?|Table|Tab\.|Listing|Algorithm|Scheme|Plate|Abbildung|Abb\.|Tabelle|Tableau|"
     r"Figura|Tabla|Cuadro|Рис\.?|Рисунок|Таблица|图|表|圖|図|FIG\.|FIGURE|TABLE)\s*"
-    r"([A-Z]?\d+([.–-]\d+)*|[IVX]+)(?!\s*(and|et|und)\b)\s*([:.–—|]|$|(?=\s[A-Z(]))",
+    r"([A-Z]?\d+([.–-]\d+)*|[IVX]+)(?!\s*(and|et|und)\b)\s*([:.–—|]|$|(?=\s[A-Z(]))"
 )
 NUMBERING = re.compile(
     r"^((?P<numbers>\d{1,2}(\.\d{1,3})*)\.?|(?P<roman>[IVX]{1,6})\.|(?P<letter>[A-Z])\.?|"
@@ -56,15 +56,13 @@ class TextBlock:
     skipped: int = 0
     is_run_in: bool = False
     text: str = field(init=False)
+    size: float = field(init=False)  # of the font of most lines
 
     def __post_init__(self) -> None:
         """Compose the text."""
         self.text = " ".join(line.text for line in self.lines)
-
-    @property
-    def size(self) -> float:
-        """Font size of most lines."""
-        return Counter(round(line.size * 2) / 2 for line in self.lines).most_common(1)[0][0]
+        sizes = [round(line.size * 2) / 2 for line in self.lines]
+        self.size = sizes[0] if len(sizes) == 1 else Counter(sizes).most_common(1)[0][0]
 
     @property
     def page(self) -> int:
@@ -141,12 +139,11 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
         listed = _announced_contents(lines)
         return [line for number, line in enumerate(lines) if number not in listed]
     superfluous = set(leading)
-    for number in range(len(lines)):
+    near = {number + shift for number in leading for shift in range(-4, 5)}
+    for number in sorted(near.intersection(range(len(lines)))):
         line = lines[number]
-        near = any(abs(number - other) <= 4 for other in leading)
-        if near and (
-            _ENDS_IN_NUMBER.search(line.text)
-            or (number + 1 in superfluous and not line.text.endswith("."))
+        if _ENDS_IN_NUMBER.search(line.text) or (
+            number + 1 in superfluous and not line.text.endswith(".")
         ):
             superfluous.add(number)
     for number in range(len(lines) - 2, -1, -1):  # first lines of entries that take two

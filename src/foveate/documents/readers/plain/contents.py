@@ -50,10 +50,7 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
 
 
 def _run(
-    chunks: Sequence[Chunk],
-    start: int,
-    announced: bool,
-    last_seen: dict[str, int],
+    chunks: Sequence[Chunk], start: int, announced: bool, last_seen: dict[str, int]
 ) -> tuple[int, list[str] | None]:
     """Return where the run of entries at `start` ends, and their keys; None if not contents.
 

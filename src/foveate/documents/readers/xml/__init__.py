@@ -29,6 +29,7 @@ from foveate.documents.tables import Cell, table_blocks
 
 _ELEMENT = re.compile(r"<!--.*?-->|<(?:[\w.-]+:)?([^\s!?/>:]+)", re.DOTALL)
 _SENTENCE_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*\s*$")
+_OPEN_BRACKET = re.compile(r"[\[(][^\[\]()]*\Z")
 _SPAN = re.compile(r"\d{1,5}")
 _CELL_BLOCKS = name_set("p list-item item break lb")
 _FORMATS = {"article": "jats", "TEI": "tei", "teiCorpus": "tei", "html": "html"}
@@ -238,7 +239,8 @@ class _Handler:
         """Show a superscript or subscript, or the number of a reference, which may be one."""
         pieces, self.script = self.script or [], None
         script = "".join(text for text, _, _ in pieces)
-        around = signs(self.shown_last, script, is_raised=role != "sub")
+        is_listed = role == "reference" and _OPEN_BRACKET.search(self.shown_last)  # [2,3]
+        around = ("", "") if is_listed else signs(self.shown_last, script, is_raised=role != "sub")
         if around is None or not script.strip():
             return
         around = ("", "") if role == "reference" else around

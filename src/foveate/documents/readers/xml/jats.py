@@ -32,12 +32,7 @@ _JATS = xml.Vocabulary(
     rows=name_set("tr"),
     cells=name_set("td th"),
     entries=name_set("mixed-citation element-citation nlm-citation citation"),
-    separators={
-        "element-citation": ", ",
-        "nlm-citation": ", ",
-        "person-group": ", ",
-        "name": " ",
-    },
+    separators={"element-citation": ", ", "nlm-citation": ", ", "person-group": ", ", "name": " "},
     openings={"lpage": "–"},
     breaks=name_set("break verse-line disp-formula"),
     hidden=name_set(
