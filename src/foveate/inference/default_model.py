@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGE = "foveate_tree_bert"
-_SHA256 = "aea2491f50e3688e3b3a9db5e4518a36996dc56e6e390e385c12fccc750a902c"
+_SHA256 = "2f2da0981f091923d4374fab3238b9c215128f39a25e9db91ef457ef421d5998"
 
 
 @cache
