@@ -18,7 +18,7 @@ stems, only the first counts. For the best k phrases of a document:
 Phrases that were assigned but do not occur in the text count against every method. Reported are
 means over documents, in percent, with 95 % intervals by the bootstrap over documents.
 
-Methods with encoders take long and run on the unseen half only. Each of the three groups of methods
+Methods with encoders take long and run on the unseen half only. Each of the two groups of methods
 has a process of its own; times are of the processor, not of the clock.
 
     pip install keybert summa    # besides the extra "benchmark"
@@ -57,13 +57,11 @@ PAGE = report.ROOT / "docs" / "numbers" / "keyphrases.md"
 MEASURES = ("exact F1@5", "exact F1@10", "partial F1@5", "partial F1@10")
 LABELS = {
     "foveate tfidf (words)": "`tfidf` (words)",
-    "foveate embedding": "`embedding`",
     "KeyBERT (MiniLM)": "KeyBERT",
     "KeyBERT (MiniLM, MMR 0.5)": "KeyBERT, MMR",
     "TextRank (summa)": "TextRank (summa)",
     "TextRank (phrases)": "TextRank (phrases)",
     BASELINE: "YAKE",
-    "foveate yake": "`yake`: YAKE through foveate",
     OURS: "**`phrases`**",
 }
 """What the page calls each method."""
@@ -241,18 +239,11 @@ def keybert(model: str, **options: Any) -> Method:
 VECTORS: dict[str, np.ndarray] = {}
 
 
-def embedding() -> Method:
-    from foveate import Encoder
-
-    return detector("embedding", encoder=Encoder.from_pretrained())
-
-
 def groups(minilm: str | None) -> dict[str, dict[str, Callable[[], Method]]]:
     """Return functions that load the methods, in groups that run in processes of their own."""
     counting: dict[str, Callable[[], Method]] = {
         OURS: partial(detector, "phrases"),
         BASELINE: lambda: yake,
-        "foveate yake": partial(detector, "yake"),
         "foveate tfidf (words)": partial(detector, "tfidf"),
         "TextRank (phrases)": lambda: textrank,
         "TextRank (summa)": lambda: summa,
@@ -263,11 +254,7 @@ def groups(minilm: str | None) -> dict[str, dict[str, Callable[[], Method]]]:
         "KeyBERT (MiniLM)": lambda: keybert(minilm),
         "KeyBERT (MiniLM, MMR 0.5)": lambda: keybert(minilm, use_mmr=True, diversity=0.5),
     }
-    return {
-        "counting": counting,
-        "KeyBERT": with_minilm,
-        "embedding": {"foveate embedding": embedding},
-    }
+    return {"counting": counting, "KeyBERT": with_minilm}
 
 
 def interval(values: np.ndarray) -> list[float]:

@@ -21,7 +21,6 @@ from foveate.data import Example
 from foveate.detectors import Detector, detector_by_name
 from foveate.evaluation.metrics import ROUGE, rouge
 from foveate.files import atomic_write, check_writable
-from foveate.inference.encoder import Encoder
 from foveate.models.loading import load_model
 from foveate.models.utils import resolve_device
 from foveate.preprocessing import Features, LEDProcessor, load_tokenizer
@@ -143,8 +142,7 @@ def few_shot(
     def processor(method: Method, seed: int) -> LEDProcessor:
         detector = (detectors or {}).get(method.detector)
         if detector is None:
-            encoder = Encoder.from_pretrained() if method.detector == "embedding" else None
-            detector = detector_by_name(method.detector, seed=seed, encoder=encoder)
+            detector = detector_by_name(method.detector, seed=seed)
         return LEDProcessor(
             tokenizer,
             max_length=protocol.max_length or tokenizer.model_max_length,

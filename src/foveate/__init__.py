@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from foveate import encoders
-
 if TYPE_CHECKING:
     from foveate.detectors import Keyword
     from foveate.documents import Document, DocumentError, Span, read_documents
@@ -98,11 +96,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *_MODULE_OF]
-
-
-def _load_encoder(name_or_path: str | None) -> "Encoder":
-    encoder: Encoder = __getattr__("Encoder").from_pretrained(name_or_path, device="cpu")
-    return encoder
-
-
-encoders.load_encoder = _load_encoder

@@ -1,25 +1,18 @@
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
-import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 
 from foveate import Document
 from foveate.detectors import (
     detector_by_name,
-    embedding,
     gibberish,
     given_keywords,
     phrases,
     random_words,
     tfidf,
-    yake,
 )
-from foveate.detectors.embedding import maximal_marginal_relevance
 from foveate.detectors.keyword import locate, words
 from foveate.detectors.statistical import general_frequencies
 
@@ -32,27 +25,9 @@ SEA = Document.from_sections(
 )
 
 
-class Letters:
-    """Encodes a text by its letters."""
-
-    def encode_texts(self, texts):
-        rows = [[text.lower().count(letter) for letter in "abcdefghilmnorstw"] for text in texts]
-        return torch.tensor(rows, dtype=torch.float32)
-
-    def encode(self, document):
-        text = " ".join(sentence.text for sentence in document.sentences())
-
-        class Vectors:
-            document = self.encode_texts([text])[0]
-
-        return Vectors()
-
-
 DETECTORS = {
     "phrases": phrases,
     "tfidf": tfidf,
-    "yake": yake,
-    "embedding": partial(embedding, encoder=Letters()),
     "random": random_words,
     "given": given_keywords(["cod", "deep sea", "whale"]),
 }
@@ -62,11 +37,9 @@ DETECTORS = {
 def test_keywords_are_located(name):
     found = DETECTORS[name](SEA, 6)
     assert 0 < len(found) <= 6
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True) or (
-        name == "embedding"
-    )
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     for keyword in found:
-        if name not in ("given", "yake"):
+        if name != "given":
             assert keyword.spans
         for span in keyword.spans:
             assert SEA.text[span.start : span.end] == span.text
@@ -91,12 +64,8 @@ def test_detectors_by_name():
     assert detector_by_name("tfidf")(SEA, 5) == tfidf(SEA, 5)
     assert detector_by_name("phrases")(SEA, 5) == phrases(SEA, 5)
     assert detector_by_name("random", seed=3)(SEA, 5) == random_words(SEA, 5, seed=3)
-    by_name = detector_by_name("embedding", encoder=Letters())
-    assert by_name(SEA, 5) == embedding(SEA, 5, encoder=Letters())
     with pytest.raises(ValueError, match="there is no method 'rake': name one of tfidf, "):
         detector_by_name("rake")
-    with pytest.raises(ValueError, match="needs an encoder: pass encoder="):
-        detector_by_name("embedding")
 
 
 @pytest.mark.parametrize("name", [*DETECTORS, "gibberish"])
@@ -196,51 +165,3 @@ def test_gibberish_has_binomial_lengths_and_uniform_letters():
     assert sorted(letters) == list("abcdefghijklmnopqrstuvwxyz")
     assert max(letters.values()) < 1.25 * min(letters.values())
     assert made[:5] != [keyword.text for keyword in gibberish(SEA, 5, seed=1)]
-
-
-@given(st.integers(1, 12), st.floats(0, 1), st.integers(0, 99))
-def test_maximal_marginal_relevance_takes_the_best_of_what_is_left(rows, diversity, seed):
-    generator = torch.Generator().manual_seed(seed)
-    vectors = F.normalize(torch.randn(rows, 4, generator=generator, dtype=torch.double), dim=-1)
-    relevance = torch.rand(rows, generator=generator, dtype=torch.double)
-    left, chosen = list(range(rows)), []
-    for row, score in maximal_marginal_relevance(relevance, vectors, rows, diversity):
-
-        def gain(i):
-            nearest = max((float(vectors[i] @ vectors[j]) for j in chosen), default=0.0)
-            return (1 - diversity) * float(relevance[i]) - diversity * nearest
-
-        assert score == pytest.approx(gain(row))
-        assert score >= max(map(gain, left)) - 1e-12
-        left.remove(row)
-        chosen.append(row)
-    assert not left
-
-
-def test_phrases_neither_begin_nor_end_with_a_common_word_nor_cross_punctuation():
-    found = [k.text for k in embedding(SEA, 1000, encoder=Letters(), max_words=3)]
-    assert "deep sea" in found
-    assert "herring herring" not in found
-    assert not any(phrase.split()[0] == "the" or phrase.split()[-1] == "of" for phrase in found)
-
-
-def test_a_document_of_common_words_has_no_phrases():
-    assert embedding(Document.from_text("It is what it is."), 5, encoder=Letters()) == []
-
-
-def test_diversity_must_be_between_0_and_1():
-    with pytest.raises(ValueError, match="diversity must be between 0 and 1, got 2"):
-        embedding(SEA, 5, encoder=Letters(), diversity=2)
-
-
-def test_yake_does_not_join_a_heading_with_what_follows():
-    document = Document.from_sections("", [("", ["My Report", "The quick Fox eats a Hen"])] * 4)
-    for keyword in yake(document, 9):
-        assert keyword.spans
-        assert "report the" not in keyword.text.lower()
-
-
-def test_yake_without_the_extra_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "yake", None)
-    with pytest.raises(ImportError, match=r"foveate\[yake\]"):
-        yake(SEA, 5)

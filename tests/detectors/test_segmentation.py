@@ -67,16 +67,3 @@ def test_words_are_counted_without_spaces(text, language, expected, code):
     keywords = {keyword.text: len(keyword.spans) for keyword in found}
     assert keywords[expected] == text.count(expected)
     assert not any(len(keyword) == 1 for keyword in keywords)
-
-
-def test_phrases_of_chinese_have_no_spaces(encoder):
-    document = Document.from_sections("", [("", CHINESE * 2)], language=None)
-    found = detector_by_name("embedding", encoder=encoder, language="zh")(document, 30)
-    assert {"机器", "机器代码"} <= {keyword.text for keyword in found}
-    assert all(keyword.spans for keyword in found)
-
-
-def test_yake_refuses_what_has_no_spaces():
-    document = Document.from_sections("", [("", CHINESE)], language="zh")
-    with pytest.raises(ValueError, match="YAKE needs spaces between words, which 'zh' does not"):
-        detector_by_name("yake", language="zh")(document, 5)

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate import Document
-from foveate.detectors import METHODS, given_keywords, random_words, yake
-from foveate.detectors.embedding import embedding
+from foveate.detectors import METHODS, given_keywords, phrases, random_words
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.detector import DETECTORS, build_detector
 from tests.led import bpe
@@ -17,8 +16,7 @@ COD = (
 )
 SEA = Document.from_text(COD)
 OPTIONS = {
-    "yake": {"max_words": 1},
-    "embedding": {"diversity": 0.9, "max_words": 1},
+    "phrases": {"max_words": 1},
     "random": {"seed": 3},
     "gibberish": {"seed": 3},
     "given": {"keywords": ["herring", "cold seas"]},
@@ -66,17 +64,10 @@ def test_the_seed_is_that_of_the_control(seed, top_k):
 
 @settings(max_examples=10)
 @given(st.integers(1, 4))
-def test_the_number_of_words_is_that_of_yake(max_words):
-    detect = build_detector({"name": "yake", "max_words": max_words})
-    assert detect(SEA, 5) == yake(SEA, 5, max_words=max_words)
+def test_the_number_of_words_is_that_of_phrases(max_words):
+    detect = build_detector({"name": "phrases", "max_words": max_words})
+    assert detect(SEA, 5) == phrases(SEA, 5, max_words=max_words)
     assert all(len(keyword.text.split()) <= max_words for keyword in detect(SEA, 20))
-
-
-@settings(max_examples=10)
-@given(diversity=st.one_of(st.floats(0, 1), st.integers(0, 1)))
-def test_the_diversity_is_that_of_the_embedding(diversity, encoder):
-    detect = build_detector({"name": "embedding", "diversity": diversity})
-    assert detect(SEA, 4) == embedding(SEA, 4, encoder=encoder, diversity=diversity)
 
 
 @given(st.lists(st.text("abc", min_size=1), min_size=1, max_size=5))
@@ -95,27 +86,14 @@ def test_given_keywords_come_in_their_order(keywords):
         ({"name": "given", "keywords": []}, "a keyword is empty"),
         ({"name": "given", "keyword": "cod"}, "no option 'keyword': its options are keywords"),
         ({"name": "tfidf", "seed": 1}, "'tfidf' has no option 'seed': it has none"),
-        ({"name": "yake", "max_word": 1}, "no option 'max_word': its options are max_words"),
-        ({"name": "yake", "max_words": "two"}, "max_words must be of type int, got 'two'"),
-        ({"name": "yake", "max_words": True}, "max_words must be of type int, got True"),
-        ({"name": "yake", "max_words": 0}, "max_words must be at least 1, got 0"),
+        ({"name": "phrases", "max_word": 1}, "no option 'max_word': its options are max_words"),
+        ({"name": "phrases", "max_words": "two"}, "max_words must be of type int, got 'two'"),
+        ({"name": "phrases", "max_words": True}, "max_words must be of type int, got True"),
+        ({"name": "phrases", "max_words": 0}, "max_words must be at least 1, got 0"),
         ({"name": "random", "seed": 1.5}, "seed must be of type int, got 1.5"),
-        ({"name": "embedding", "encoder": "x"}, "its options are model, diversity, max_words"),
-        ({"name": "embedding", "diversity": 2}, "diversity must be between 0 and 1, got 2"),
         ({"name": "given", "keywords": ["a"] * 6}, "6 keywords are given, but num_keywords is 5"),
     ],
 )
 def test_a_wrong_detector_is_named_before_anything_is_read(detector, message, tokenizer):
     with pytest.raises(ValueError, match=message):
-        LEDProcessor(tokenizer, num_keywords=5, detector=detector)
-
-
-def test_a_detector_that_cannot_read_the_language_is_named(tokenizer):
-    with pytest.raises(ValueError, match="YAKE needs spaces between words"):
-        LEDProcessor(tokenizer, num_keywords=5, detector="yake", language="zh")
-
-
-def test_an_encoder_that_does_not_exist_is_named(tokenizer, tmp_path):
-    detector = {"name": "embedding", "model": str(tmp_path / "none")}
-    with pytest.raises(OSError, match="there is no folder"):
         LEDProcessor(tokenizer, num_keywords=5, detector=detector)

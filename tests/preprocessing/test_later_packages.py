@@ -25,7 +25,7 @@ print(*LEDProcessor.from_pretrained(led).keywords(Document.from_text(text)))
 
 
 def test_models_and_encoders_are_imported_when_they_are_needed(tmp_path):
-    detector = {"name": "embedding", "max_words": 1}
+    detector = {"name": "phrases", "max_words": 1}
     saved = LEDProcessor(bpe([COD]), num_keywords=4, detector=detector)
     saved.save_pretrained(tmp_path)
     command = [sys.executable, "-c", SCRIPT, default_model_path(), tmp_path, COD]

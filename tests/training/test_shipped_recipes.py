@@ -133,8 +133,7 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     "detector",
     [
         "tfidf",
-        "{name: yake, max_words: 1}",
-        "{name: embedding, diversity: 0.7}",
+        "{name: phrases, max_words: 1}",
         "{name: random, seed: 5}",
         "{name: gibberish, seed: 5}",
         "{name: given, keywords: [whale, ship]}",
@@ -159,9 +158,11 @@ def test_egad_trains_with_every_detector(detector, tmp_path, bert_tokenizer):
     ("processor", "message"),
     [
         ({"detector": "rake"}, "processor: there is no detector 'rake': name one of tfidf"),
-        ({"detector": "{name: yake, words: 2}"}, "processor: the detector 'yake' has no option"),
+        (
+            {"detector": "{name: phrases, words: 2}"},
+            "the detector 'phrases' has no option",
+        ),
         ({"detector": "3"}, "processor: `detector` is neither a name, a mapping nor callable"),
-        ({"detector": "yake", "language": "ja"}, "processor: YAKE needs spaces between words"),
         ({"num_keywords": "-1"}, "processor: num_keywords must be at least 0, got -1"),
     ],
 )

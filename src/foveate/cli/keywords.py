@@ -24,40 +24,32 @@ def command(
         typer.Option(
             metavar="NAME",
             help="phrases: words and phrases, by their places in the document and how unusual they "
-            "are; tfidf: words that are more frequent than usual; yake: phrases, by statistics of "
-            "this document alone; embedding: phrases whose meaning is close to the document's; "
-            "random, gibberish: controls for experiments.",
+            "are; tfidf: words that are more frequent than usual; random, gibberish: controls for "
+            "experiments.",
         ),
     ] = "phrases",
-    model: common.Model = None,
     json: common.Json = False,
     *,
-    loading: common.Loading,
     reading: Reading,
 ) -> None:
     """Find the words and phrases that characterize a document, and where they first occur.
 
     \b
     foveate keywords minutes.txt
-    foveate keywords paper.pdf -k 50 --method yake --json
+    foveate keywords paper.pdf -k 50 --method tfidf --json
     foveate keywords protokoll.txt --language de
     """
-    if method != "embedding" and (model is not None or loading.options()):
-        raise ValueError(
-            "only --method embedding uses a model: leave out --model, --device, --dtype"
-        )
     document = reading.document(file)
     from foveate.tasks.keywords import keywords
 
     language = document.language or FALLBACK
-    encoder = common.load_encoder(model, loading) if method == "embedding" else None
-    detected = keywords(document, top_k=top_k, method=method, model=encoder, language=language)
+    detected = keywords(document, top_k=top_k, method=method, language=language)
     if json:
         common.print_json(
             [
                 {
                     "text": keyword.text,
-                    "score": float(f"{keyword.score:.4g}"),  # YAKE's are tiny
+                    "score": float(f"{keyword.score:.4g}"),
                     "language": document.language,
                     "spans": [common.span_as_json(span) for span in keyword.spans],
                 }

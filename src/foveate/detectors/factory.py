@@ -3,35 +3,25 @@
 from functools import partial
 
 from foveate.detectors.controls import gibberish, random_words
-from foveate.detectors.embedding import TextEncoder, embedding
 from foveate.detectors.keyword import Detector
 from foveate.detectors.phrases import phrases
-from foveate.detectors.statistical import tfidf, yake
+from foveate.detectors.statistical import tfidf
 
-METHODS = ("tfidf", "phrases", "yake", "embedding", "random", "gibberish")
+METHODS = ("tfidf", "phrases", "random", "gibberish")
 
 
-def detector_by_name(
-    method: str,
-    *,
-    seed: int = 0,
-    encoder: TextEncoder | None = None,
-    language: str = "en",
-) -> Detector:
+def detector_by_name(method: str, *, seed: int = 0, language: str = "en") -> Detector:
     """Return the detector with this name.
 
     Args:
         method: "phrases" for phrases by their places in the document and general usage; "tfidf"
-            for words compared with general usage; "yake" for phrases by the document's own
-            statistics; "embedding" for phrases by their vectors; or one of the controls: "random"
-            for random words of the document, "gibberish" for made-up words.
+            for words compared with general usage; or one of the controls: "random" for random
+            words of the document, "gibberish" for made-up words.
         seed: Seed of the controls.
-        encoder: Encoder of "embedding", which needs one; the other methods ignore it.
-        language: ISO 639 code of the word frequencies and stop words that all but the controls
-            use.
+        language: ISO 639 code of the word frequencies that all but the controls use.
 
     Raises:
-        ValueError: The method is unknown, or "embedding" has no encoder.
+        ValueError: The method is unknown.
 
     Example:
         >>> from foveate import Document
@@ -40,16 +30,9 @@ def detector_by_name(
         >>> [keyword.text for keyword in detect(Document.from_text("Herring!"), 5)]
         ['herring']
     """
-    if method == "embedding":
-        if encoder is None:
-            raise ValueError(
-                'the method "embedding" needs an encoder: pass encoder=Encoder.from_pretrained()'
-            )
-        return partial(embedding, encoder=encoder, language=language)
     detectors: dict[str, Detector] = {
         "phrases": partial(phrases, language=language),
         "tfidf": partial(tfidf, language=language),
-        "yake": partial(yake, language=language),
         "random": partial(random_words, seed=seed),
         "gibberish": partial(gibberish, seed=seed),
     }

@@ -1,32 +1,26 @@
 """Keyword detectors as plain data, as recipes and saved processors specify them."""
 
 from collections.abc import Collection, Mapping
-from functools import cache, partial
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
-from foveate import encoders
 from foveate.data.records import check_texts
 from foveate.detectors import METHODS, Detector, Keyword, detector_by_name, given_keywords
-from foveate.detectors.embedding import TextEncoder, embedding
 from foveate.documents import Document
 
 DETECTORS = (*METHODS, "given")
 """The names of detectors."""
-
-_SET_BY_THE_PROCESSOR = ("encoder", "language")
 
 
 def build_detector(detector: str | Mapping[str, Any], *, language: str = "en") -> Detector:
     """Build a detector from its name, or from a mapping with its name and options.
 
     The options are the keyword arguments of the detector's function in `foveate.detectors`:
-    `max_words` ("phrases", "yake", "embedding"), `diversity` ("embedding"), `seed` ("random",
-    "gibberish") and `keywords` ("given"). "embedding" also takes a `model`, the folder of an
-    encoder or its name on the hub, by default foveate's own, which runs on the CPU.
+    `max_words` ("phrases"), `seed` ("random", "gibberish") and `keywords` ("given").
 
     Args:
-        detector: One of `DETECTORS`, or a mapping such as `{"name": "yake", "max_words": 2}`.
+        detector: One of `DETECTORS`, or a mapping such as `{"name": "phrases", "max_words": 2}`.
         language: ISO 639 code of the documents' language.
 
     Raises:
@@ -50,15 +44,11 @@ def build_detector(detector: str | Mapping[str, Any], *, language: str = "en") -
         return partial(_given, keywords=keywords)
     if name not in DETECTORS:
         raise ValueError(f"there is no detector {name!r}: name one of {', '.join(DETECTORS)}")
-    detect: Detector
-    if name == "embedding":
-        detect = partial(_embedding, language=language)
-    else:
-        detect = detector_by_name(name, language=language)
+    detect = detector_by_name(name, language=language)
     known = {
         parameter.name: parameter.default
         for parameter in signature(detect).parameters.values()
-        if parameter.kind is Parameter.KEYWORD_ONLY and parameter.name not in _SET_BY_THE_PROCESSOR
+        if parameter.kind is Parameter.KEYWORD_ONLY and parameter.name != "language"
     }
     _check_names(name, options, known)
     for option, value in options.items():
@@ -68,36 +58,9 @@ def build_detector(detector: str | Mapping[str, Any], *, language: str = "en") -
     return partial(detect, **options)
 
 
-def _embedding(
-    document: Document,
-    top_k: int,
-    *,
-    model: str = "default",
-    diversity: float = 0.3,
-    max_words: int = 2,
-    language: str = "en",
-) -> list[Keyword]:
-    """Run `foveate.detectors.embedding` with the encoder of a checkpoint."""
-    return embedding(
-        document,
-        top_k,
-        encoder=_load_encoder(model),
-        diversity=diversity,
-        max_words=max_words,
-        language=language,
-    )
-
-
 def _given(document: Document, top_k: int, *, keywords: tuple[str, ...]) -> list[Keyword]:
     """Run `foveate.detectors.given_keywords`, as a function that data loading workers can load."""
     return given_keywords(keywords)(document, top_k)
-
-
-@cache
-def _load_encoder(model: str) -> TextEncoder:
-    """Load an encoder once per process, on the CPU, because data loading workers run it."""
-    encoder: TextEncoder = encoders.load_encoder(None if model == "default" else model)
-    return encoder
 
 
 def _check_names(name: str, options: Mapping[str, Any], known: Collection[str]) -> None:
@@ -108,6 +71,5 @@ def _check_names(name: str, options: Mapping[str, Any], known: Collection[str]) 
 
 
 def _check_type(option: str, value: Any, kind: type) -> None:
-    kinds = (int, float) if kind is float else (kind,)
-    if not isinstance(value, kinds) or isinstance(value, bool):
+    if not isinstance(value, kind) or isinstance(value, bool):
         raise ValueError(f"the detector's {option} must be of type {kind.__name__}, got {value!r}")

@@ -366,9 +366,7 @@ class KeywordsRequest(TaskRequest):
     """The document whose keywords are wanted."""
 
     top_k: TopK = Field(20, description="Number of keywords.")
-    method: Literal["phrases", "tfidf", "embedding"] = Field(
-        "phrases", description="How they are found."
-    )
+    method: Literal["phrases", "tfidf"] = Field("phrases", description="How they are found.")
     places: int = Field(100, ge=0, le=1000, description="Number of places of each keyword.")
 
 

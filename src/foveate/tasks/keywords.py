@@ -1,15 +1,11 @@
 """The keywords of documents, by a detector or its name."""
 
 from collections.abc import Sequence
-from os import PathLike
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from foveate.detectors import Detector, Keyword, detector_by_name
 from foveate.documents import Document, as_documents
 from foveate.tasks.arguments import check_top_k
-
-if TYPE_CHECKING:
-    from foveate.inference import Encoder
 
 
 @overload
@@ -18,7 +14,6 @@ def keywords(
     *,
     top_k: int = 20,
     method: str | Detector = "phrases",
-    model: "Encoder | str | PathLike[str] | None" = None,
     language: str | None = None,
 ) -> list[Keyword]: ...
 
@@ -29,7 +24,6 @@ def keywords(
     *,
     top_k: int = 20,
     method: str | Detector = "phrases",
-    model: "Encoder | str | PathLike[str] | None" = None,
     language: str | None = None,
 ) -> list[list[Keyword]]: ...
 
@@ -39,7 +33,6 @@ def keywords(
     *,
     top_k: int = 20,
     method: str | Detector = "phrases",
-    model: "Encoder | str | PathLike[str] | None" = None,
     language: str | None = None,
 ) -> list[Keyword] | list[list[Keyword]]:
     """Find the words and phrases that characterize documents.
@@ -50,8 +43,6 @@ def keywords(
         method: One of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector. By
             default, words and phrases of up to five words are found by their places in the
             document and their use in general; see `foveate.detectors.phrases`.
-        model: For the method "embedding", an encoder, or the name or path of its checkpoint; by
-            default foveate's own model.
         language: ISO 639 code of the documents' language, for methods by name; by default the one
             by which each was split into sentences, and English if none is known.
 
@@ -61,7 +52,6 @@ def keywords(
 
     Raises:
         ValueError: `top_k` is below 1, or the method or the language is unknown.
-        ImportError: The method needs an extra that is not installed.
 
     Example:
         >>> from foveate import Document, keywords
@@ -71,17 +61,12 @@ def keywords(
     """
     check_top_k(top_k)
     listed = as_documents(documents)
-    encoder = None
-    if method == "embedding":
-        from foveate.inference import as_encoder  # takes seconds to import
-
-        encoder = as_encoder(model)
 
     def detect(document: Document) -> list[Keyword]:
         if not isinstance(method, str):
             return method(document, top_k)
         spoken = language or document.language or "en"
-        return detector_by_name(method, encoder=encoder, language=spoken)(document, top_k)
+        return detector_by_name(method, language=spoken)(document, top_k)
 
     results = [detect(document) for document in listed]
     return results[0] if isinstance(documents, Document) else results

@@ -356,9 +356,7 @@ def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView
 
 
 def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) -> KeywordsResult:
-    found = keywords(
-        view.document, top_k=arguments.top_k, method=arguments.method, model=service.encoder
-    )
+    found = keywords(view.document, top_k=arguments.top_k, method=arguments.method)
     return KeywordsResult(
         keywords=[
             KeywordModel(
