@@ -2,7 +2,6 @@
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 
-from .attention_interface import FOVEA_ATTENTION, register
 from .configuration_fovea import FoveaConfig
 from .modeling_fovea import (
     FoveaEncoder,
@@ -12,7 +11,6 @@ from .modeling_fovea import (
 )
 
 __all__ = [
-    "FOVEA_ATTENTION",
     "FoveaConfig",
     "FoveaEncoder",
     "FoveaEncoderModel",
@@ -23,4 +21,3 @@ __all__ = [
 AutoConfig.register("fovea", FoveaConfig)
 AutoModel.register(FoveaConfig, FoveaEncoderModel)
 AutoModelForSeq2SeqLM.register(FoveaConfig, FoveaForConditionalGeneration)
-register()
