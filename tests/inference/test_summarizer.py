@@ -77,7 +77,7 @@ def test_what_the_model_does_not_read_is_said(sea, checkpoint):
     summarizer = Summarizer.from_pretrained(checkpoint)
     assert summarizer.processor.max_length is None
     summarizer.processor.max_length = 32
-    with pytest.warns(UserWarning, match=r"the document has \d+ tokens: only the first 32"):
+    with pytest.warns(UserWarning, match="a document has more than 32 tokens: only the first 32"):
         summarizer.summarize(sea, words=5)
 
 
@@ -205,7 +205,7 @@ def test_what_led_does_not_read_is_said(sea, led_checkpoint):
     summarizer = Summarizer.from_pretrained(led_checkpoint)
     assert summarizer.processor.max_length == 512
     summarizer.processor.max_length = 32
-    with pytest.warns(UserWarning, match=r"the document has \d+ tokens: only the first 32"):
+    with pytest.warns(UserWarning, match="a document has more than 32 tokens: only the first 32"):
         summarizer.summarize(sea, words=5)
 
 

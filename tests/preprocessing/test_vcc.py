@@ -69,7 +69,7 @@ def test_only_the_first_token_is_marked_where_nothing_is_asked(bert, t5):
 def test_batches_are_padded_and_truncated(bert):
     long = Document.from_text("Cod swim. " * 50)
     processor = VCCProcessor(bert, max_length=20)
-    with pytest.warns(UserWarning, match="1 of 2 documents are longer than 20 tokens"):
+    with pytest.warns(UserWarning, match="a document has more than 20 tokens"):
         batch = processor([SEA, long], query=["Who?", "Where do they swim?"])
     assert {name: column.shape for name, column in batch.items()} == dict.fromkeys(
         ("input_ids", "token_type_ids", "attention_mask", "vip_mask"), (2, 20)
@@ -84,20 +84,10 @@ def test_targets_become_labels(t5):
     assert batch["labels"].tolist() == [[7, 1, -100, -100], [7, 7, 7, 1]]
 
 
-def test_every_choice_is_encoded(bert):
-    processor = VCCProcessor(bert)
-    batch = processor.multiple_choice([SEA, SEA], ["Who?", "Where?"], [["cod", "eel"]] * 2)
-    assert batch["input_ids"].shape[:2] == (2, 2)
-    assert bert.decode(batch["input_ids"][1, 0]).startswith("[CLS] where? cod [SEP] cod swim")
-    assert (batch["vip_mask"].sum(2) >= 5).all()
-
-
 def test_what_does_not_fit_is_refused(bert):
     processor = VCCProcessor(bert, max_length=8)
     with pytest.raises(ValueError, match="the prompt fills all 8 tokens"):
         processor(SEA, query="one two three four five six")
-    with pytest.raises(ValueError, match="equally many choices"):
-        processor.multiple_choice([SEA, SEA], ["a", "b"], [["c"], ["d", "e"]])
     with pytest.raises(ValueError, match=r"no place for \{question\}"):
         VCCProcessor(bert, question_prompt="question:")
 

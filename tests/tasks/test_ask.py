@@ -190,7 +190,7 @@ def test_what_cannot_be_asked_is_said(book, tmp_path):
 def test_an_answer_from_a_truncated_document_comes_with_a_warning(book, checkpoint):
     answerer = Answerer.from_pretrained(checkpoint, device="cpu")
     answerer.processor.max_length = 32
-    with pytest.warns(UserWarning, match=r"the document has \d+ tokens: only the first 32"):
+    with pytest.warns(UserWarning, match="a document has more than 32 tokens: only the first 32"):
         _, scores = answerer.answer("whale ?", book)
     assert len(scores) == 41
     with pytest.raises(TypeError, match="choices must be a list of strings, got 'cod'"):

@@ -89,7 +89,7 @@ class Answerer:
         """
         untruncated = self.processor.prompted_features(document, query, choices)
         num_tokens = len(untruncated["input_ids"])
-        warn_of_truncation("document", [num_tokens], self.processor.max_length)
+        warn_of_truncation("document", num_tokens, self.processor.max_length)
         features = self.processor.truncate(untruncated)
         sentence_ids = features["sentence_ids"]
         inputs = self.processor.pad([self.processor.model_inputs(features)]).to(self.model.device)

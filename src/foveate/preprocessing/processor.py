@@ -164,66 +164,17 @@ class DocumentProcessor(ProcessorMixin):
                 f"the numbers of documents and choices differ: {num_documents} and {len(choices)}"
             )
         encoded = []
-        num_tokens, num_target_tokens = [], []
         for i, document in enumerate(documents):
-            document_choices = choices[i] if choices is not None else ()
-            untruncated = self.prompted_features(document, queries[i] or "", document_choices)
-            num_tokens.append(len(untruncated["input_ids"]))
-            features = self.model_inputs(self.truncate(untruncated))
-            if (target := all_targets[i]) is not None:
-                labels = self.labels(target)
-                num_target_tokens.append(len(labels))
-                features["labels"] = self.end_labels(labels, max_target_length)
-            encoded.append(features)
-        warn_of_truncation("document", num_tokens, self.max_length)
-        warn_of_truncation("target", num_target_tokens, max_target_length)
-        return self.pad(encoded)
-
-    def multiple_choice(
-        self,
-        documents: Document | Sequence[Document],
-        query: str | Sequence[str],
-        choices: Sequence[Sequence[str]],
-    ) -> BatchEncoding:
-        """Encode every document once with each of its choices, for a model that scores them.
-
-        Args:
-            documents: One document or a sequence.
-            query: One query for all documents, or one for each.
-            choices: Answers to choose from, the same number for each document.
-
-        Returns:
-            int64 tensors `(documents, choices, longest)`.
-
-        Warns:
-            UserWarning: Documents longer than `max_length` are truncated.
-
-        Raises:
-            TypeError: The choices of a document are a single string.
-            ValueError: The numbers of documents, queries and choices differ, or documents have
-                different numbers of choices.
-        """
-        documents = as_documents(documents)
-        queries = _one_each("queries", query, len(documents))
-        for document_choices in choices:
-            _check_choices(document_choices)
-        sizes = {len(document_choices) for document_choices in choices}
-        if len(sizes) != 1 or len(choices) != len(documents):
-            raise ValueError(
-                f"give equally many choices for each document, got choices for {len(choices)} of "
-                f"{len(documents)} documents, {sorted(sizes)} of them"
+            features = self.features(
+                document,
+                query=queries[i],
+                choices=choices[i] if choices is not None else (),
+                target=all_targets[i],
+                max_target_length=max_target_length,
             )
-        (size,) = sizes
-        flat = self.pad(
-            [
-                self.model_inputs(self.features(document, query=question, choices=(choice,)))
-                for document, question, document_choices in zip(
-                    documents, queries, choices, strict=True
-                )
-                for choice in document_choices
-            ]
-        )
-        return BatchEncoding({name: x.unflatten(0, (-1, size)) for name, x in flat.items()})
+            names = (*self.columns, "labels")
+            encoded.append({name: features[name] for name in names if name in features})
+        return self.pad(encoded)
 
     def pad(self, features: Sequence[Mapping[str, Any]]) -> BatchEncoding:
         """Pad examples, with all of their columns, into a batch: a `Trainer`'s `data_collator`."""
@@ -269,29 +220,17 @@ class DocumentProcessor(ProcessorMixin):
         raise ValueError("the tokenizer has no token to end a target with: add an eos_token")
 
 
-def warn_of_truncation(what: str, num_tokens: int | Sequence[int], limit: int | None) -> None:
-    """Warn that texts are truncated, at the line that called the caller.
+def warn_of_truncation(what: str, num_tokens: int, limit: int | None) -> None:
+    """Warn that a text is truncated, in the same words for every text.
 
     Args:
         what: The kind of text: "document" or "target".
-        num_tokens: Number of tokens of each text before truncation; of one of many, whose warnings
-            should all be the same, a number.
+        num_tokens: Its number of tokens.
         limit: Longest text in tokens, None for no limit.
     """
-    lengths = [num_tokens] if isinstance(num_tokens, int) else num_tokens
-    longer = [length for length in lengths if limit is not None and length > limit]
-    if not longer:
-        return
-    if isinstance(num_tokens, int):
+    if limit is not None and num_tokens > limit:
         message = f"a {what} has more than {limit:,} tokens: only the first {limit:,} are used"
-    elif len(num_tokens) == 1:
-        message = f"the {what} has {longer[0]:,} tokens: only the first {limit:,} are used"
-    else:
-        message = (
-            f"{len(longer)} of {len(num_tokens)} {what}s are longer than {limit:,} tokens (the "
-            f"longest has {max(longer):,}): only the first {limit:,} are used"
-        )
-    warnings.warn(message, stacklevel=3)
+        warnings.warn(message, stacklevel=3)
 
 
 def _one_each(
