@@ -2,9 +2,7 @@
 
 import json
 import mmap
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -53,7 +51,6 @@ class Corpus(Sequence[Example]):
         self._files = sorted({file for pattern in patterns for file in _matching_files(pattern)})
         self._contents: dict[int, bytes | mmap.mmap] = {}
         self._extents: list[tuple[int, int, int]] = []  # index of the file, start, end
-        self._unreadable: set[int] = set()  # what has been warned of
         for index, path in enumerate(self._files):
             if _has_lines(path):
                 self._extents += [(index, *extent) for extent in _lines(self._content(index))]
@@ -73,25 +70,23 @@ class Corpus(Sequence[Example]):
         return [end - start for _, start, end in self._extents]
 
     def __getitem__(self, index: int) -> Example:  # type: ignore[override]  # no slices
-        """Read an example or, with a warning if it cannot be read, the next one that can.
+        """Read an example.
 
         Raises:
-            DocumentError: None of the examples can be read.
+            DocumentError: It cannot be read.
             TypeError: The index is not an integer.
         """
         if not isinstance(index, SupportsIndex):
             raise TypeError(f"a corpus takes one index at a time: give an integer, got {index!r}")
-        index = range(len(self))[index]  # raises IndexError
-        for candidate in chain(range(index, len(self)), range(index)):
-            try:
-                return self._read(candidate)
-            except DocumentError as error:
-                last_error = error
-                if candidate not in self._unreadable:
-                    self._unreadable.add(candidate)
-                    reason = str(error).rstrip(".")
-                    warnings.warn(f"{reason}; reading the next document instead", stacklevel=2)
-        raise last_error
+        file_index, start, end = self._extents[index]
+        path = self._files[file_index]
+        if not _has_lines(path):
+            return Example(id=str(path), document=Document.from_file(path))
+        line = self._content(file_index)[start:end]
+        try:
+            return _parse_example(_parse_object(line))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DocumentError(f"{self.place(index)} is not a document: {error}") from error
 
     def place(self, index: int) -> str:
         """Say where an example is, for messages: its file, and its line if the file has several."""
@@ -102,28 +97,9 @@ class Corpus(Sequence[Example]):
         number = bytes(self._content(file_index)[:start]).count(b"\n") + 1
         return f"line {number} of {path}"
 
-    def read_all(self) -> Iterator[Example]:
-        """Read all examples without skipping any, for evaluation.
-
-        Raises:
-            DocumentError: An example cannot be read.
-        """
-        return map(self._read, range(len(self)))
-
     def __getstate__(self) -> dict[str, Any]:
         """Drop open files, which another process opens itself."""
         return {**vars(self), "_contents": {}}
-
-    def _read(self, index: int) -> Example:
-        file_index, start, end = self._extents[index]
-        path = self._files[file_index]
-        if not _has_lines(path):
-            return Example(id=str(path), document=Document.from_file(path))
-        line = self._content(file_index)[start:end]
-        try:
-            return _parse_example(_parse_object(line))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DocumentError(f"{self.place(index)} is not a document: {error}") from error
 
     def _content(self, index: int) -> bytes | mmap.mmap:
         """Return the content of a file of lines, opened on first use."""

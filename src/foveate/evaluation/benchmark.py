@@ -75,7 +75,7 @@ def evaluate(
         raise ValueError("the recipe holds out no files: name files to evaluate on")
     examples, _ = load_examples(recipe.data, paths)
     if isinstance(examples, Corpus):
-        examples = list(examples.read_all())
+        examples = list(examples)
     examples = _with_known_answers(recipe.objective, examples)[:limit]
     if not examples:
         raise ValueError(f"{', '.join(paths)} contains no answers: name a file that does")

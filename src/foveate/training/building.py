@@ -1,7 +1,8 @@
 """Builders of what a recipe describes: examples, tokenizer, model, processor and data set."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 
@@ -16,6 +17,7 @@ from transformers import (
 )
 
 from foveate.data import Corpus, Example, read_benchmark
+from foveate.documents import Document, DocumentError
 from foveate.models import fovea, hdt, tree_bert, vcc  # noqa: F401  (registers them with the Auto classes)
 from foveate.models.positions import repeat_positions
 from foveate.models.speed_ups import speed_up
@@ -65,9 +67,15 @@ def build_tokenizer(
     """
     if checkpoint is None and isinstance(recipe.tokenizer, int):
         step = max(1, len(examples) // _TOKENIZER_DOCUMENTS)
-        documents = (examples[i].document for i in range(0, len(examples), step))
-        return train_tokenizer(documents, recipe.tokenizer)
+        sample = range(0, len(examples), step)
+        return train_tokenizer(_readable_documents(examples, sample), recipe.tokenizer)
     return load_tokenizer(str(checkpoint or recipe.tokenizer or recipe.checkpoint))
+
+
+def _readable_documents(examples: Sequence[Example], sample: Iterable[int]) -> Iterator[Document]:
+    for i in sample:
+        with suppress(DocumentError):  # of which `PackedDataset` warns
+            yield examples[i].document
 
 
 def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
