@@ -259,39 +259,29 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class TextRequest(Request):
+class FileRequest(Request):
+    """A document that is sent as a file, or by other means."""
+
+    title: str | None = Field(None, max_length=1000, description="Replaces its own title.")
+    format: str | None = Field(
+        None, description="Format of the file or text; a file's is recognized by default."
+    )
+    language: str | None = Field(
+        None, pattern="^[a-z]{2,3}$", description="ISO 639 code; detected by default."
+    )
+
+
+class TextRequest(FileRequest):
     """A document that is sent as text."""
 
     text: Text = Field(description="The document's text.")
-    title: str | None = Field(None, max_length=1000, description="Replaces the text's own title.")
-    format: str | None = Field(
-        None, description="Format of the text, such as markdown; plain text by default."
-    )
-    language: str | None = Field(
-        None, pattern="^[a-z]{2,3}$", description="ISO 639 code; detected by default."
-    )
 
 
-class FileRequest(Request):
-    """A document that is sent as a file."""
-
-    title: str | None = Field(None, max_length=1000, description="Replaces the file's own title.")
-    format: str | None = Field(None, description="Format of the file; recognized by default.")
-    language: str | None = Field(
-        None, pattern="^[a-z]{2,3}$", description="ISO 639 code; detected by default."
-    )
-
-
-class TaskRequest(Request):
+class TaskRequest(FileRequest):
     """A request about a document that is kept here, or that comes with the request."""
 
     document: str | None = Field(None, max_length=100, description="Id of a document.")
     text: Text | None = Field(None, description="The text of a document, instead.")
-    title: str | None = Field(None, max_length=1000, description="Title of the text.")
-    format: str | None = Field(None, description="Format of the text or file.")
-    language: str | None = Field(
-        None, pattern="^[a-z]{2,3}$", description="Language of the text or file: ISO 639 code."
-    )
 
     @model_validator(mode="after")
     def check_document(self) -> Self:
