@@ -3,7 +3,6 @@
 from typing import TypeVar
 
 from torch import nn
-from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention
 from transformers.models.led.modeling_led import (
     LEDEncoder,
     LEDEncoderLayer,
@@ -120,12 +119,6 @@ def speed_up(model: Model) -> Model:
         'T5Attention'
     """
     if not _can_speed_up(model):
-        if any(type(module) is BigBirdBlockSparseAttention for module in model.modules()):
-            raise ValueError(
-                f"a {type(model).__name__} with block-sparse attention cannot be sped up: each of "
-                "its layers draws blocks at random, which no window covers; use a Longformer, an "
-                "LED or a LongT5"
-            )
         known = ", ".join(sorted(patch.original.__name__ for patch in ATTENTION_PATCHES))
         raise ValueError(
             f"there is nothing to speed up in a {type(model).__name__}: "
