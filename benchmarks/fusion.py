@@ -1,10 +1,13 @@
 """Weights of vectors and words in the scores of `foveate.search`.
 
-Sentences are ranked by queries about their document:
+Sentences are ranked by queries about their document. Topics are
+
+- papers (ScisummNet), PEPs and proposals: the headings that no other of the documents has; none is
+  left in the documents.
+
+Questions are
 
 - meetings (QMSum): the specific questions, with QMSum's topics as sections, and without sections;
-- papers (ScisummNet), PEPs and proposals: the headings that no other of the documents has; none is
-  left in the documents;
 - questions.jsonl: questions that one sentence answers, asked of its document, and of all documents
   of the same part. `document` is a file of ../examples, or a set and an id;
   `starts` are the offsets in `Document.text` of the sentences that answer.
@@ -58,7 +61,8 @@ TOP_K = 10
 SEED = 0
 MEASURES = ("hit@1", "hit@5", "nDCG@10")
 PARTS = {
-    "sentences": ("r(s, q)", "r(S, q)", "b(s)", "b(S)"),
+    "questions": ("r(s, q)", "r(S, q)", "b(s)", "b(S)"),
+    "topics": ("r(s, q)", "r(S, q)", "b(s)", "b(S)"),
     "sections": ("max r(s, q)", "r(S, q)", "b(S)"),
     "documents": ("mean max r(s, p)", "b(D)"),
 }
@@ -114,11 +118,11 @@ def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[st
     }
     judged: dict[str, Sets] = {kind: {} for kind in PARTS}
     tasks = [(without_headings(one.document), one.queries) for one in examples["meetings"]]
-    judged["sentences"]["meetings"], _ = judge(tasks, encoder)
+    judged["questions"]["meetings"], _ = judge(tasks, encoder)
     tasks = [(flat(document), queries) for document, queries in tasks]
-    judged["sentences"]["meetings without sections"], _ = judge(tasks, encoder)
+    judged["questions"]["meetings without sections"], _ = judge(tasks, encoder)
     for name in ("papers", "PEPs", "proposals"):
-        judged["sentences"][name], judged["sections"][name] = judge(
+        judged["topics"][name], judged["sections"][name] = judge(
             [
                 (document, [query for query in queries if query.specific])
                 for document, queries in headings(examples[name])
@@ -128,8 +132,8 @@ def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[st
     for part in ("train", "dev"):
         tasks = questions(QUESTIONS, part, data)
         name = f"questions, {part}"
-        judged["sentences"][name], _ = judge(tasks, encoder)
-        judged["sentences"][f"{name}, all documents"] = judge_together(tasks, encoder)
+        judged["questions"][name], _ = judge(tasks, encoder)
+        judged["questions"][f"{name}, all documents"] = judge_together(tasks, encoder)
     for name in ("meetings", "papers", "proposals"):
         judged["documents"][name] = judge_documents(examples[name], encoder)
     return judged

@@ -3,12 +3,16 @@
     python benchmarks/training_corpus.py              # writes the corpus
     python studies/ablations.py                    # trains and measures every variant, on a GPU
     python studies/ablations.py --only full "no exchange between anchors"
+    python studies/ablations.py --passages         # the leaves instead
     python studies/ablations.py --docs             # write the saved results into the page
 
 All variants start from the recipe tree-bert and are shorter than the shipped model's training: 450
 steps of 262,144 tokens, on the corpus without the manuals and with each meeting once with its
 topics and once without. The longer runs, among which the shipped model was chosen, follow the
 recipe but for what their names say, on the whole corpus.
+
+With --passages, the leaves are sentences or passages, with and without exchange above them, on the
+whole corpus; without, every passage is a tree by itself, which is late chunking, trained.
 
 Each is measured as `retrieval.py` measures, on its development documents, by cosines alone: of the
 sentence, and of the sentence plus 0.3 times that of its section. Documents are found by each
@@ -34,8 +38,8 @@ from transformers import AutoConfig
 import arguments
 import report
 from foveate import Document, Encoder
-from foveate.preprocessing import TreeBertProcessor
 from foveate.preprocessing.tree import Anchor
+from foveate.preprocessing.tree_builder import TreeBuilder
 from foveate.tasks.centrality import unit
 from foveate.training import Recipe, train
 from retrieval import run_documents, run_within
@@ -52,11 +56,13 @@ from structured_documents import papers
 
 PAGE = report.STUDIES / "context.md"
 RESULTS = report.STUDIES / "results" / "ablations.json"
+PASSAGES_RESULTS = report.STUDIES / "results" / "ablations-passages.json"
 PAIRS = 4000  # of sentences, whose cosines are compared with MiniLM's
 SECTION_WEIGHT = 0.3
 
 PARTS = ("papers", "peps", "proposals", "meetings", "meetings_flat")
 SHORT = (
+    "processor.passage_tokens=null",
     "batch.tokens=262144",
     "objective.distillation=4.0",
     "training.max_steps=450",
@@ -73,7 +79,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "without QMSum": (),
 }
 LONGER: dict[str, tuple[str, ...]] = {
-    "shipped": (),
+    "shipped": ("processor.passage_tokens=null", "training.max_steps=2200"),
     "131,072 tokens, 2,090 steps, distillation 4": (
         "training.max_steps=2090",
         "objective.distillation=4.0",
@@ -97,7 +103,24 @@ LONGER: dict[str, tuple[str, ...]] = {
 }
 """What the recipe tree-bert was chosen among; on the whole corpus."""
 
+PASSAGES: dict[str, tuple[str, ...]] = {
+    f"{leaves}, {steps:,} steps{alone}": (
+        f"processor.passage_tokens={most}",
+        f"training.max_steps={steps}",
+    )
+    for steps, most, leaves in (
+        (800, "null", "sentences"),
+        (800, 256, "passages of 256"),
+        (800, 448, "passages of 448"),
+        (2000, 256, "passages of 256"),
+        (2000, 448, "passages of 448"),
+    )
+    for alone in ("", ", alone")
+}
+"""Leaves of two kinds, with and without exchange above them."""
+
 UNTRAINED = "MiniLM"
+ISOLATED = ("no exchange between anchors", *(name for name in PASSAGES if name.endswith("alone")))
 WITHOUT_MEETINGS = ("without QMSum", "without meetings")
 SHAPE = (
     "hidden_size",
@@ -112,7 +135,10 @@ def main() -> None:
     parser = arguments.parser(__doc__, "data", "minilm")
     parser.add_argument("--corpus", type=Path, default=report.ROOT / "build" / "corpus")
     names = (UNTRAINED, *VARIANTS, *LONGER)
-    parser.add_argument("--only", choices=names, nargs="+", default=names)
+    parser.add_argument("--only", choices=(*names, *PASSAGES), nargs="+", default=names)
+    parser.add_argument(
+        "--passages", dest="only", action="store_const", const=tuple(PASSAGES), help="their runs"
+    )
     parser.add_argument(
         "--set", action="append", default=[], help="change an entry of every variant's recipe"
     )
@@ -122,7 +148,8 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        report.write_tables(PAGE, tables(options.results))
+        leaves = {"passages": passages_table(report.load(PASSAGES_RESULTS)["runs"])}
+        report.write_tables(PAGE, tables(options.results) | leaves)
         return
     minilm = options.minilm or minilm_path()
     sample = sentence_pairs(islice(papers(options.data / "scisummnet" / "dev.jsonl.gz"), 100))
@@ -131,24 +158,26 @@ def main() -> None:
     runs: dict[str, Any] = {}
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
-            start = time.perf_counter()
-            if name != UNTRAINED:
-                train_variant(name, minilm, options.corpus, options.set, folder)
-            seconds = time.perf_counter() - start
-            isolated = name in (UNTRAINED, "no exchange between anchors")
-            encoder = Encoder.from_pretrained(
-                minilm if name == UNTRAINED else folder,
-                context="sentence" if isolated else None,
-                device=options.device,
-            )
-        vectors = Vectors(encoder)
-        runs[name] = {
-            "seconds": round(seconds),
-            "within": means(run_within(options.data, options.limit, vectors)),
-            "documents": means(run_documents(options.data, options.limit, vectors)),
-            "Spearman": round(rank_correlation(cosines(encoder, sample), expected), 3),
-        }
-        setting = {"short": SHORT, "variants": VARIANTS | LONGER, "set": options.set}
+            is_cut = name in ISOLATED
+            with patch.object(TreeBuilder, "tree", isolated_tree) if is_cut else nullcontext():
+                start = time.perf_counter()
+                if name != UNTRAINED:
+                    train_variant(name, minilm, options.corpus, options.set, folder)
+                seconds = time.perf_counter() - start
+                encoder = Encoder.from_pretrained(
+                    minilm if name == UNTRAINED else folder,
+                    context="sentence" if name == UNTRAINED else None,
+                    device=options.device,
+                )
+                vectors = Vectors(encoder)
+                runs[name] = {
+                    "seconds": round(seconds),
+                    "within": means(run_within(options.data, options.limit, vectors)),
+                    "documents": means(run_documents(options.data, options.limit, vectors)),
+                    "Spearman": round(rank_correlation(cosines(encoder, sample), expected), 3),
+                }
+        variants = VARIANTS | LONGER | PASSAGES
+        setting = {"short": SHORT, "variants": variants, "set": options.set}
         report.save(options.results, {"setting": setting, "runs": runs}, "transformers", "triton")
 
 
@@ -159,7 +188,7 @@ def train_variant(
     name: str, minilm: str, corpus: Path, overrides: Sequence[str], output: str
 ) -> None:
     """Train a variant and save it."""
-    is_long = name in LONGER
+    is_long = name in LONGER | PASSAGES
     parts = [path.stem for path in sorted(corpus.glob("*.jsonl"))] if is_long else PARTS
     files = [
         str(corpus / f"{part}.jsonl")
@@ -167,24 +196,27 @@ def train_variant(
         if not (name in WITHOUT_MEETINGS and part.startswith("meetings"))
     ]
     entries = [f"model.checkpoint={minilm}", f"tokenizer={minilm}", f"data.train={files}"]
-    entries += ["training.save_strategy=no", *(LONGER[name] if is_long else SHORT + VARIANTS[name])]
+    entries += [
+        "training.save_strategy=no",
+        *((LONGER | PASSAGES)[name] if is_long else SHORT + VARIANTS[name]),
+    ]
     recipe = Recipe.load("tree-bert", [*entries, *overrides])
     if name == "from random weights":
         config = AutoConfig.from_pretrained(minilm)
         shape = {entry: getattr(config, entry) for entry in SHAPE}
         recipe = replace(recipe, model={"type": "tree_bert", **shape})
-    isolates = name == "no exchange between anchors"
-    with patch.object(TreeBertProcessor, "tree", isolated_tree) if isolates else nullcontext():
-        train(recipe, output)
+    train(recipe, output)
 
 
-_tree = TreeBertProcessor.tree
+_tree = TreeBuilder.tree
 
 
-def isolated_tree(processor: TreeBertProcessor, anchors: Sequence[Anchor], query: str = "") -> Any:
-    """Build a forest in which every sentence is a tree by itself."""
-    cut = [a._replace(parent=-1) if a.kind == "sentence" else a for a in anchors]
-    return _tree(processor, cut, query)
+def isolated_tree(builder: TreeBuilder, *outlines: Sequence[Anchor], query: str = "") -> Any:
+    """Build a forest in which every anchor is a tree by itself, with its tokens."""
+    nodes, owners = _tree(builder, *outlines, query=query)
+    is_anchor = nodes.parent_ids.new_zeros(len(nodes.parent_ids), dtype=torch.bool)
+    is_anchor[nodes.parent_ids[nodes.parent_ids >= 0]] = True
+    return replace(nodes, parent_ids=nodes.parent_ids.masked_fill(is_anchor, -1)), owners
 
 
 # Measures
@@ -279,6 +311,17 @@ def tables(path: Path) -> dict[str, str]:
     if any("documents" in run for run in short.values()):
         found["documents"] = documents_table(short)
     return found
+
+
+def passages_table(runs: dict[str, Any]) -> str:
+    """Format hit@1 and nDCG@10 by the sentence of each set."""
+    sets = next(iter(runs.values()))["within"]
+    rows = []
+    for name, run in runs.items():
+        measured = [its["systems"]["sentence"] for its in run["within"].values()]
+        rows.append([name, *(f"{x['hit@1']:.1f} / {x['nDCG@10']:.1f}" for x in measured)])
+    header = [f"{name}: {its['queries']:,}" for name, its in sets.items()]
+    return report.table(["", *header], rows)
 
 
 def within_table(runs: dict[str, Any]) -> str:

@@ -61,6 +61,7 @@ RESULTS = report.STUDIES / "results" / "convergence.json"
 SEEDS = report.STUDIES / "results" / "convergence-seeds.json"
 LONG = report.STUDIES / "results" / "convergence-long.json"
 HAT = report.STUDIES / "results" / "convergence-hat.json"
+PASSAGES = report.STUDIES / "results" / "convergence-passages.json"
 LONG_SEEDS = report.STUDIES / "results" / "convergence-long-seeds.json"
 IMAGE = report.STUDIES / "convergence.png"
 PAGE = report.STUDIES / "convergence.md"
@@ -114,11 +115,12 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.plot or options.docs:
-        long, hat, long_seeds, seeds = (
-            report.load(file)["runs"] for file in (LONG, HAT, LONG_SEEDS, SEEDS)
+        long, hat, long_seeds, seeds, passages = (
+            report.load(file)["runs"] for file in (LONG, HAT, LONG_SEEDS, SEEDS, PASSAGES)
         )
         if options.docs:
             tables = {
+                "passages": passage_table(passages),
                 "long": run_table(by_rate(long)),
                 "long seeds": seed_table(by_rate(long_seeds)),
                 "sections": section_table(long_seeds),
@@ -380,6 +382,32 @@ def seed_table(of: list[dict[str, Any]]) -> str:
     return report.table(
         ["", "learning rate", "seeds", *(f"{step:,} steps" for step in steps)], rows
     )
+
+
+def passage_table(of: list[dict[str, Any]]) -> str:
+    """Return the loss of each model's best run at equal steps and times, and that by copies."""
+    best: dict[str, dict[str, Any]] = {}
+    for run in sorted(of, key=lambda run: -run["curve"][-1]["loss"]):
+        best[run["model"]] = run
+    chosen = sorted(best.values(), key=lambda run: MODELS.index(run["model"]))
+    steps, seconds = arrived(chosen)
+    rows = [
+        [
+            run["model"],
+            f"{run['rate']:g}",
+            f"{loss_at(run, 'step', steps):.3f}",
+            f"{loss_at(run, 'seconds', seconds):.3f}",
+            *(
+                f"{point['by copy'][place]:.2f}"
+                for point in run["curve"]
+                if point["step"] == steps
+                for place in COPIES
+            ),
+        ]
+        for run in chosen
+    ]
+    times = [f"{steps:,} steps", f"{seconds:.0f} s"]
+    return report.table(["", "learning rate", *times, *COPIES], rows)
 
 
 def section_table(of: list[dict[str, Any]]) -> str:

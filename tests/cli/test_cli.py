@@ -62,15 +62,13 @@ def test_summarize_a_real_paper_by_a_query(foveate):
 def test_search_many_documents(foveate, fish, tmp_path):
     other = tmp_path / "cows.txt"
     other.write_text("Cows eat grass all day long. They give milk.")
-    code, output, _ = foveate(
-        "search", "what do cattle feed on?", fish, other, "--top-k", 1, "--json"
-    )
+    code, output, _ = foveate("search", "what do cows eat?", fish, other, "--top-k", 1, "--json")
     [hit] = json.loads(output)
     assert code == 0
     assert hit["text"] == "Cows eat grass all day long. They give milk."
     assert hit["best"]["text"] == "Cows eat grass all day long."
     assert hit["document"] == str(other)
-    code, output, _ = foveate("search", "what do cattle feed on?", fish, other, "--top-k", 1)
+    code, output, _ = foveate("search", "what do cows eat?", fish, other, "--top-k", 1)
     assert f"{other} · line 1" in output
 
 

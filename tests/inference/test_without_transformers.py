@@ -38,7 +38,7 @@ COMMANDS = {
     "search": ("search", "cod"),
     "ask": ("ask", "What do cod eat?"),
     "summarize": ("summarize",),
-    "keywords": ("keywords", "--method", "embedding"),
+    "keywords": ("keywords",),
     "inspect": ("inspect",),
     "embed": ("embed", "--output", "vectors.safetensors"),
 }

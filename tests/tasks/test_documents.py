@@ -57,7 +57,6 @@ def test_the_default_encoder_is_loaded_once(sea, monkeypatch):
     monkeypatch.setattr(Encoder, "from_pretrained", None)
     assert search("cod", sea)
     assert summarize(sea).sentences
-    assert keywords(sea, method="embedding")
     assert ask("cod", sea).passages
     assert len(embed(sea))
 

@@ -121,7 +121,8 @@ def test_scores_do_not_depend_on_the_spread_of_a_models_cosines(encoder, share):
 
 
 def test_the_text_of_a_query_scores_1_and_unrelated_ones_about_0(encoder):
-    document = Document.from_text("Cod swim in the sea. The minister resigned. Eggs are oval.")
+    texts = ["Cod swim in the sea.", "The minister resigned.", "Eggs are oval."]
+    document = Document.from_sections("", [("", text) for text in texts])
     [scores] = match("Cod swim in the sea.", [document], [encoder.encode(document)], encoder)[0]
     assert scores[0, 0] == pytest.approx(1, abs=0.3)  # the encoder reads it in its document
     assert scores[1:, 0].abs().max() < 0.3

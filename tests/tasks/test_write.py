@@ -153,15 +153,15 @@ def test_books_are_summarized_section_by_section():
     book = Document.from_sections(
         "Sea", [("All", "", [("One", said), ("Two", said), ("Three", said)])]
     )
-    with serving_llm("Cod eat herring [31].", 500) as (url, _):
+    with serving_llm("Cod eat herring [44].", 500) as (url, _):
         parts = write_summary(book, llm=LLM(url, "small"), tokens=100)
         first = next(parts)  # is not lost when the next one fails
-        assert (first.title, first.sentences[0].missing) == ("One", (31,))
+        assert (first.title, first.sentences[0].missing) == ("One", (44,))
         with pytest.raises(ConnectionError):
             next(parts)
-    with serving_llm("Cod eat herring [31].") as (url, log):
+    with serving_llm("Cod eat herring [44].") as (url, log):
         _, second, _ = write_summary(book, llm=LLM(url, "small"), tokens=100)
-    assert second.spans[31].path == ("All", "Two")
+    assert second.spans[44].path == ("All", "Two")
     for title, request in zip(("One", "Two", "Three"), log.requests, strict=True):
         assert f"### {title}" in request["messages"][1]["content"]
         assert request["messages"][1]["content"].count("###") == 1

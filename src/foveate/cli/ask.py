@@ -57,7 +57,7 @@ def command(
     foveate ask "what does the captain hunt, and why?" book.txt --top-k 5 --json
     foveate ask "what did it cost?" report.pdf --model google/flan-t5-base
     foveate ask "who pays for delays?" --library contracts.library
-    foveate ask "who pays?" contract.docx --llm http://localhost:11434/v1 --llm-model qwen3
+    foveate ask "who pays?" a.docx --llm http://host:11434/v1 --llm-model qwen3
 
     With --llm, that server's model answers from the context of the question
     (see `foveate context`), and each of its sentences is checked.

@@ -49,15 +49,13 @@ _OF_SENTENCES = Weights((0.4, 0.1, 0.1, 0.4), (0.5, 0.1, 0.3, 0.1), (0.3, 0.4, 0
 WEIGHTS: dict[Context, Weights] = {
     "sentence": _OF_SENTENCES,
     "document": _OF_SENTENCES,
-    "tree": Weights((0.7, 0.1, 0.1, 0.1), (0.5, 0.3, 0.1, 0.1), (0.3, 0.6, 0.1), (0.4, 0.6)),
+    "tree": Weights((0.5, 0.0, 0.4, 0.1), (0.7, 0.1, 0.1, 0.1), (0.3, 0.6, 0.1), (0.4, 0.6)),
 }
 """Weights for encoders of each context.
 
 Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those of our own model, which rank best
 on average without losing to vectors alone on any kind of query. Those of other models rank best on
-average with two, all-MiniLM-L6-v2 and multilingual-e5-small in four bits. A topic has most of its
-sentences in sections about it: there our model gains much by their vectors, by which questions
-would lose.
+average with two, all-MiniLM-L6-v2 and multilingual-e5-small in four bits.
 """
 
 _MAX_TOPIC_WORDS = 6

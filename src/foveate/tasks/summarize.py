@@ -210,6 +210,7 @@ def extract(
     else:
         rows = gist_candidates(document, vectors)
         scores = importance(document, vectors, encoder)
+    rows = sorted({spans[i].text: i for i in reversed(rows)}.values())  # the first of equal texts
     costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
     part_idx = None
     if tells_story:
