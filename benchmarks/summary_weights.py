@@ -64,8 +64,8 @@ class Weights(NamedTuple):
     sentence: float = 0
     abstract: float = 0
     redundancy: float = REDUNDANCY_PENALTY
-    cosine: float = REPETITION_THRESHOLD
-    trigrams: float = 1
+    cosine: float = 1
+    trigrams: float = REPETITION_THRESHOLD
 
 
 GRIDS = {

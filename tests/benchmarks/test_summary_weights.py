@@ -31,7 +31,9 @@ def test_sentences_are_those_that_summarize_chooses():
         text = Text(terms, vectors @ vectors.T, shared_trigrams(words), costs, words, [])
         weights = Weights(closeness=0.5)
         scores = torch.tensor(weights[:5]) @ terms
-        assert choose(text, weights) == summarize.choose(scores, vectors, costs, 150)
+        assert choose(text, weights) == summarize.choose(
+            scores, vectors, [" ".join(its) for its in words], costs, 150
+        )
 
 
 def test_shared_trigrams_are_counted_by_row():

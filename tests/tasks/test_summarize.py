@@ -64,8 +64,8 @@ def test_fragments_do_not_fill_up_the_budget(encoder):
 
 def test_what_is_no_running_text_is_left_out(encoder):
     kinds = ("prose", "item", "table", "code", "formula", "caption", "footnote", "reference")
-    texts = [f"The cod is a fish of the cold sea, and it eats the {kind}." for kind in kinds]
-    document = Document.from_sections("The cod", [("Cod", texts)])
+    text = "The cod is a fish of the cold sea, and it eats herring."
+    document = Document.from_sections("The cod", [("Cod", [text] * len(kinds))])
     [section] = document.sections
     [paragraph] = section.paragraphs
     paragraphs = tuple(
@@ -77,7 +77,7 @@ def test_what_is_no_running_text_is_left_out(encoder):
     summary = summarize(document, sentences=9, model=encoder)
     assert [chosen.span.start for chosen in summary.sentences] == starts[:2]
     only_code = replace(document, sections=(replace(section, paragraphs=paragraphs[3:4]),))
-    assert summarize(only_code, model=encoder).text == texts[3]
+    assert summarize(only_code, model=encoder).text == text
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_story_is_summarized_from_beginning_to_end(budget, encoder):
 
 
 def test_a_text_without_full_stops_is_summarized_too(encoder):
-    lines = ["cod live in the cold sea and eat herring", "nobody knows why the sea is so cold"]
+    lines = ["cod live in the cold sea and eat herring", "nobody knows why the eel is so long"]
     lines = [line.replace("sea", sea) for line in lines for sea in ("sea", "lake", "river")]
     document = Document.from_sections("Fish", [("Fish", [*lines, "Fish of the sea are many."])])
     assert len(summarize(document, sentences=7, model=encoder).sentences) == 7
@@ -277,17 +277,18 @@ def test_equal_ratings_change_nothing(sea, encoder, monkeypatch):
 def test_the_best_is_chosen_first_and_repetition_last():
     scores = torch.tensor([0.9, 0.8, 0.1])
     vectors = torch.stack([EAST, EAST, NORTH])
-    assert choose(scores, vectors, torch.ones(3), budget=3) == [0, 2, 1]
+    texts = ["Cod eat the herring.", "And cod eat the herring.", "Eels are long."]
+    assert choose(scores, vectors, texts, torch.ones(3), budget=3) == [0, 2, 1]
 
 
 def test_each_part_gives_one_before_any_gives_two():
     scores = torch.tensor([0.9, 0.8, 0.1])
     part_idx = torch.tensor([0, 0, 1])
-    assert choose(scores, torch.eye(3), torch.ones(3), 3, part_idx) == [0, 2, 1]
+    assert choose(scores, torch.eye(3), ["a", "b", "c"], torch.ones(3), 3, part_idx) == [0, 2, 1]
 
 
 def test_what_does_not_fit_is_passed_over():
     scores = torch.tensor([0.9, 0.8, 0.1])
     vectors = torch.eye(3)
-    assert choose(scores, vectors, torch.tensor([5, 5, 3]), budget=8) == [0, 2]
-    assert choose(scores, vectors, torch.tensor([5, 5, 3]), budget=2) == [0]
+    assert choose(scores, vectors, ["a", "b", "c"], torch.tensor([5, 5, 3]), budget=8) == [0, 2]
+    assert choose(scores, vectors, ["a", "b", "c"], torch.tensor([5, 5, 3]), budget=2) == [0]

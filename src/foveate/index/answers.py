@@ -113,6 +113,7 @@ def summarize(
     chosen = choose(
         torch.from_numpy(scores),
         torch.from_numpy(snapshot.sentences[idx].astype(np.float64)),
+        [span.text for span in spans],
         torch.tensor(costs),
         words or sentences or DEFAULT_SENTENCES,
     )

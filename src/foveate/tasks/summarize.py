@@ -28,13 +28,13 @@ WORDS_PER_SENTENCE = 25  # about as many as chosen sentences have
 # decides between sentences of similar scores. (ROUGE on ScisummNet hardly depends on it between 0
 # and 0.3.)
 REDUNDANCY_PENALTY = 1 / 6
-# Above this cosine, sentences repeat each other: they are chosen only if nothing else is left, as
-# with encoders that place all sentences so close.
-REPETITION_THRESHOLD = 0.9
-# The score that a sentence gains per standard deviation of its salience. (Found on 140 texts of the
-# training parts; between 0.15 and 0.3 ROUGE hardly changes. With it, the position of a sentence
-# need not count: the salience already reflects it.)
-SALIENCE_WEIGHT = 0.2
+# A sentence that shares more of its trigrams with a chosen one repeats it, and is chosen only if
+# nothing else is left. (Cosines do not say so: those of neighbours in a passage are above 0.9.)
+REPETITION_THRESHOLD = 0.5
+# The score that a sentence gains per standard deviation of its salience. (Found on 64 texts of the
+# training parts. With it, the position of a sentence need not count: the salience already reflects
+# it.)
+SALIENCE_WEIGHT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,10 @@ def summarize(
 
         c(s) - x/6,    x = max over the chosen s' of ⟨s, s'⟩, at least 0,
 
-    among those that fit the rest of the budget and, if there are any, have x ≤ 0.9. For an encoder
-    that rates sentences, as foveate's own does,
+    among those that fit the rest of the budget and, if there are any, share at most half of their
+    trigrams with a chosen one. For an encoder that rates sentences, as foveate's own does,
 
-        c(s) = mean(⟨s, S⟩, ⟨s, D⟩, ⟨s, t⟩) + z(s)/5
+        c(s) = mean(⟨s, S⟩, ⟨s, D⟩, ⟨s, t⟩) + 0.3 z(s)
 
     where the mean is `foveate.tasks.centrality.closeness`, and z is the salience, scaled to mean 0
     and variance 1 in the document; z is omitted for a story, since such encoders know nothing of
@@ -210,13 +210,13 @@ def extract(
     else:
         rows = gist_candidates(document, vectors)
         scores = importance(document, vectors, encoder)
-    rows = sorted({spans[i].text: i for i in reversed(rows)}.values())  # the first of equal texts
     costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
     part_idx = None
     if tells_story:
         num_parts = budget if words is None else -(-budget // WORDS_PER_SENTENCE)
         part_idx = torch.tensor(rows) * num_parts // len(spans)
-    chosen = choose(scores[rows], vectors.sentences[rows], costs, budget, part_idx)
+    texts = [spans[i].text for i in rows]
+    chosen = choose(scores[rows], vectors.sentences[rows], texts, costs, budget, part_idx)
     picked = tuple(
         SummarySentence(spans[i], float(scores[i])) for i in sorted(rows[j] for j in chosen)
     )
@@ -268,13 +268,19 @@ def _standardize(scores: Tensor) -> Tensor:
 
 
 def choose(
-    scores: Tensor, vectors: Tensor, costs: Tensor, budget: int, part_idx: Tensor | None = None
+    scores: Tensor,
+    vectors: Tensor,
+    texts: Sequence[str],
+    costs: Tensor,
+    budget: int,
+    part_idx: Tensor | None = None,
 ) -> list[int]:
     """Choose dissimilar rows with high scores whose total cost stays within the budget.
 
     Args:
         scores: `(rows,)`.
         vectors: `(rows, dimension)`.
+        texts: The text of each row.
         costs: `(rows,)` int64.
         budget: Total cost allowed; if every single row exceeds it, the best one is chosen.
         part_idx: `(rows,)` int64, the part that each row belongs to. Rows of a part that has a
@@ -285,12 +291,14 @@ def choose(
     """
     vectors = F.normalize(vectors, dim=-1)
     nearest = torch.zeros_like(scores)  # cosine with the closest of the chosen rows
+    trigrams = [_trigrams(text) for text in texts]
     is_free = torch.ones_like(scores, dtype=torch.bool)
+    is_repeated = torch.zeros_like(is_free)
     is_covered = torch.zeros_like(is_free)  # its part has a chosen row
     chosen: list[int] = []
     remaining = min(budget, int(costs.sum()))  # an int64 like the costs
     while (fits := is_free & (costs <= remaining)).any():
-        faults = (nearest > REPETITION_THRESHOLD).int() + is_covered.int()
+        faults = is_repeated.int() + is_covered.int()
         is_next = fits & (faults == faults[fits].min())
         gain = scores - REDUNDANCY_PENALTY * nearest
         best = int(gain.masked_fill(~is_next, -torch.inf).argmax())
@@ -298,6 +306,14 @@ def choose(
         is_free[best] = False
         remaining -= int(costs[best])
         nearest = torch.maximum(nearest, vectors @ vectors[best])
+        is_repeated |= torch.tensor(
+            [len(its & trigrams[best]) > REPETITION_THRESHOLD * len(its) for its in trigrams]
+        )
         if part_idx is not None:
             is_covered |= part_idx == part_idx[best]
     return chosen or [int(scores.argmax())]
+
+
+def _trigrams(text: str) -> set[tuple[str, ...]]:
+    words = text.lower().split()
+    return {*zip(words, words[1:], words[2:], strict=False)} or {tuple(words)}
