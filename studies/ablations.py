@@ -8,8 +8,8 @@
 
 All variants start from the recipe tree-bert and are shorter than the shipped model's training: 450
 steps of 262,144 tokens, on the corpus without the manuals and with each meeting once with its
-topics and once without. The longer runs, among which the shipped model was chosen, follow the
-recipe but for what their names say, on the whole corpus.
+topics and once without. The longer runs, among which the recipe was chosen, follow it but for what
+their names say, on the whole corpus. The leaves of both are sentences.
 
 With --passages, the leaves are sentences or passages, with and without exchange above them, on the
 whole corpus; without, every passage is a tree by itself, which is late chunking, trained.
@@ -61,8 +61,9 @@ PAIRS = 4000  # of sentences, whose cosines are compared with MiniLM's
 SECTION_WEIGHT = 0.3
 
 PARTS = ("papers", "peps", "proposals", "meetings", "meetings_flat")
+SENTENCES = ("processor.passage_tokens=null",)
 SHORT = (
-    "processor.passage_tokens=null",
+    *SENTENCES,
     "batch.tokens=262144",
     "objective.distillation=4.0",
     "training.max_steps=450",
@@ -79,7 +80,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "without QMSum": (),
 }
 LONGER: dict[str, tuple[str, ...]] = {
-    "shipped": ("processor.passage_tokens=null", "training.max_steps=2200"),
+    "131,072 tokens, 2,200 steps, distillation 6": ("training.max_steps=2200",),
     "131,072 tokens, 2,090 steps, distillation 4": (
         "training.max_steps=2090",
         "objective.distillation=4.0",
@@ -188,7 +189,7 @@ def train_variant(
     name: str, minilm: str, corpus: Path, overrides: Sequence[str], output: str
 ) -> None:
     """Train a variant and save it."""
-    is_long = name in LONGER | PASSAGES
+    is_long = name in LONGER or name in PASSAGES
     parts = [path.stem for path in sorted(corpus.glob("*.jsonl"))] if is_long else PARTS
     files = [
         str(corpus / f"{part}.jsonl")
@@ -198,7 +199,7 @@ def train_variant(
     entries = [f"model.checkpoint={minilm}", f"tokenizer={minilm}", f"data.train={files}"]
     entries += [
         "training.save_strategy=no",
-        *((LONGER | PASSAGES)[name] if is_long else SHORT + VARIANTS[name]),
+        *_overrides(name),
     ]
     recipe = Recipe.load("tree-bert", [*entries, *overrides])
     if name == "from random weights":
@@ -206,6 +207,13 @@ def train_variant(
         shape = {entry: getattr(config, entry) for entry in SHAPE}
         recipe = replace(recipe, model={"type": "tree_bert", **shape})
     train(recipe, output)
+
+
+def _overrides(name: str) -> tuple[str, ...]:
+    """Return what a variant changes in the recipe."""
+    if name in PASSAGES:
+        return PASSAGES[name]
+    return SENTENCES + LONGER[name] if name in LONGER else SHORT + VARIANTS[name]
 
 
 _tree = TreeBuilder.tree

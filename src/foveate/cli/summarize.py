@@ -124,13 +124,13 @@ def command(
             encoder = common.load_encoder(model, loading, reading.cache)
             _write(reading.documents(files or []), query, length, writing, llm, encoder, json)
             return
-        from foveate.tasks.citations import check
-        from foveate.tasks.write import summary_request
+        from foveate.tasks.write import summary_request, write
 
-        request = make_prompt(query, None, writing.budget, None, model, library, loading, reading)
+        prompt, encoder = make_prompt(
+            query, None, writing.budget, None, model, library, loading, reading
+        )
         with progress("Waiting for the summary", None):
-            text = "".join(llm.stream(*summary_request(request[0], query, **length)))
-        written = check(text, request[0].spans, request[1])
+            written = write(summary_request(prompt, query, **length), prompt, llm, encoder)
         if json:
             common.print_json({"query": query, **written_as_json([written])})
         else:

@@ -61,8 +61,7 @@ def write_answer(
         ('Cod live on herring [2].', ('Fish',), True)
     """
     check_query(query)
-    text = "".join(llm.stream(*answer_request(query, prompt)))
-    return check(text, prompt.spans, as_encoder(model))
+    return write(answer_request(query, prompt), prompt, llm, as_encoder(model))
 
 
 def write_summary(
@@ -107,8 +106,15 @@ def write_summary(
     encoder = as_encoder(model)
     vectors = encoder.encode(document)
     for title, prompt in summary_prompts(document, vectors, encoder, query, tokens, tokenizer):
-        text = "".join(llm.stream(*summary_request(prompt, query, sentences, words)))
-        yield check(text, prompt.spans, encoder, title)
+        request = summary_request(prompt, query, sentences, words)
+        yield write(request, prompt, llm, encoder, title)
+
+
+def write(
+    request: tuple[str, str], prompt: Prompt, llm: LLM, encoder: Encoder, title: str = ""
+) -> Written:
+    """Have a language model write all that a request asks for, and check what it cites."""
+    return check("".join(llm.stream(*request)), prompt.spans, encoder, title)
 
 
 def answer_request(query: str, prompt: Prompt) -> tuple[str, str]:
