@@ -37,7 +37,7 @@ def save_bert(folder, tokenizer, **options):
     return model
 
 
-def save_tree_bert(folder, tokenizer, passage_tokens=None, **options):
+def save_tree_bert(folder, tokenizer, passage_tokens=448, **options):
     """Save a random TreeBert with its processor."""
     model = tree_bert(vocab_size=len(tokenizer), **options)
     model.save_pretrained(folder)

@@ -78,7 +78,7 @@ LACKING = {
     "heads": (
         without("pooling.", "salience."),
         ValueError,
-        r"model lacks 9 parameters of a TreeBertModel, such as pooling\.anchor",
+        r"model lacks 8 parameters of a TreeBertModel, such as pooling\.bias",
     ),
     "salience head": (
         without("salience."),

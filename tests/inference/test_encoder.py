@@ -58,22 +58,21 @@ def default():
     return Encoder.from_pretrained(device="cpu")
 
 
-@pytest.fixture(scope="module", params=[None, 256], ids=["sentences", "passages"])
-def fresh(request, tmp_path_factory, tokenizer):
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory, tokenizer):
     """A random BERT, and a TreeBert that was initialized with it."""
     folder = tmp_path_factory.mktemp("fresh")
     bert = save_bert(folder / "bert", tokenizer)
     TreeBertModel.from_pretrained(folder / "bert").save_pretrained(folder / "tree")
-    processor = TreeBertProcessor(tokenizer, passage_tokens=request.param)
-    processor.save_pretrained(folder / "tree")
+    TreeBertProcessor(tokenizer).save_pretrained(folder / "tree")
     return bert, Encoder.from_pretrained(folder / "tree", device="cpu")
 
 
-@pytest.fixture(scope="module", params=[None, 256], ids=["sentences", "passages"])
-def small_tree_bert(request, tmp_path_factory, tokenizer):
-    """A TreeBert whose heads and anchors are random."""
+@pytest.fixture(scope="module")
+def small_tree_bert(tmp_path_factory, tokenizer):
+    """A TreeBert whose heads are random."""
     folder = tmp_path_factory.mktemp("small")
-    save_tree_bert(folder, tokenizer, passage_tokens=request.param)
+    save_tree_bert(folder, tokenizer)
     return Encoder.from_pretrained(folder, device="cpu")
 
 
@@ -91,7 +90,7 @@ def test_a_fresh_tree_bert_gives_sentences_alone_what_bert_gives(fresh, tokenize
         assert relative_error(vector, mean_of_bert(bert, tokenizer, text)) < 1e-5
     assert torch.equal(encoder.encode_queries(TEXTS), vectors)
     in_document = encoder.encode(WHALE).sentences[:3]
-    assert relative_error(in_document, vectors[:3]) > 1e-2  # in a tree they exchange
+    assert relative_error(in_document, vectors[:3]) > 1e-2  # a passage is read as a whole
 
 
 def test_a_fresh_tree_bert_splits_long_texts(fresh, tokenizer):

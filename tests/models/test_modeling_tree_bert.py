@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from transformers import (
     AutoConfig,
@@ -20,7 +20,7 @@ from foveate import Document
 from foveate.models import tree_bert_network
 from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.tree_bert_network import Anchors
-from foveate.ops.tree_attention import Tree, eager
+from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import TreeBertProcessor
 from foveate.preprocessing.collate import pack_trees
 from foveate.preprocessing.tree import NODE_TYPES, TreeNodes
@@ -32,30 +32,30 @@ TOKEN, SENTENCE, PASSAGE = (NODE_TYPES[name] for name in ("token", "sentence", "
 TOLERANCE = 1e-6  # sinusoids and places are computed in float32
 
 
-def nodes_of(kinds, parents, tokens, passages=None):
-    """Build a tree, of sentences as leaves or of passages."""
+def nodes_of(kinds, parents, tokens, passages):
+    """Build a tree of passages."""
     nodes = TreeNodes.from_pieces(
         kinds,
         parents,
         tokens,
-        passages or range(len(kinds)),
+        passages,
         {"document": 1, "section": 2, "sentence": 3},
-        passage_type=PASSAGE if passages else SENTENCE,
-        closing_type=SENTENCE if passages else TOKEN,
+        passage_type=PASSAGE,
+        closing_type=SENTENCE,
     )
     return {name: getattr(nodes, name) for name in ("input_ids", "parent_ids", "node_types")}
 
 
 @st.composite
 def trees(draw, max_depth=4):
-    """A document of any shape, with a query below its root perhaps; or a sentence alone."""
+    """A document of any shape, or a sentence alone."""
     kinds, parents, tokens, passages = [], [], [], []
 
     def add(kind, parent, is_joined=False):
         passages.append(passages[-1] if is_joined else len(kinds))
         kinds.append(kind)
         parents.append(parent)
-        least, longest = {"document": (0, 4), "section": (0, 0), "sentence": (1, 4)}[kind]
+        least, longest = (1, 4) if kind == "sentence" else (0, 0)
         tokens.append(draw(st.lists(st.integers(4, 59), min_size=least, max_size=longest)))
         return len(kinds) - 1
 
@@ -72,12 +72,7 @@ def trees(draw, max_depth=4):
         add("sentence", -1)
     else:
         add_below(add("document", -1), 1)
-    return nodes_of(kinds, parents, tokens, passages if draw(st.booleans()) else None)
-
-
-def sinusoids(index, size):
-    angles = [index * 10000.0 ** (-(channel - channel % 2) / size) for channel in range(size)]
-    return torch.tensor([math.cos(a) if i % 2 else math.sin(a) for i, a in enumerate(angles)])
+    return nodes_of(kinds, parents, tokens, passages)
 
 
 def layer_norm(weights, name, x):
@@ -91,52 +86,27 @@ def linear(weights, name, x):
 
 
 def reference(model, input_ids, parent_ids, node_types):
-    """Hidden states of all nodes, and embedding and salience of each anchor in reading order.
-
-    Of passages, only the hidden states are returned.
-    """
+    """Embedding and salience of each anchor but passages, in reading order."""
     weights, heads = dict(model.named_parameters()), model.config.num_attention_heads
     size = model.config.hidden_size
     ids, parents, types = input_ids.tolist(), parent_ids.tolist(), node_types.tolist()
     nodes = range(len(ids))
     anchors = [i for i in nodes if types[i] != TOKEN]
-    closing = {i for i in anchors if types[i] == SENTENCE and types[parents[i]] == PASSAGE}
-    assert all(parents[i] >= 0 for i in closing)
-
-    def siblings(i):
-        """The nodes of the same kind, anchor or token, below the parent of i; i at a root."""
-        is_same = [(types[j] == TOKEN) == (types[i] == TOKEN) for j in nodes]
-        return [j for j in nodes if is_same[j] and parents[j] == parents[i] >= 0] or [i]
+    passage = [parents[i] if types[i] in (TOKEN, SENTENCE) else i for i in nodes]
 
     rows = []
     for i in nodes:
-        place = siblings(i).index(i)
-        row = weights["embeddings.word_embeddings.weight"][ids[i]]
-        row = row + weights["embeddings.token_type_embeddings.weight"][0]
-        is_anchor = types[i] != TOKEN and i not in closing
-        same = [j for j in nodes if parents[j] == parents[i]]
-        row = (
-            row
+        below = [j for j in nodes if parents[j] == passage[i]]
+        rows.append(
+            weights["embeddings.word_embeddings.weight"][ids[i]]
+            + weights["embeddings.token_type_embeddings.weight"][0]
             + weights["embeddings.position_embeddings.weight"][
-                0 if is_anchor else 1 + same.index(i)
+                0 if passage[i] == i else 1 + below.index(i)
             ]
         )
-        if is_anchor:
-            kind = {SENTENCE: 0, PASSAGE: 0}.get(types[i], types[i] - 1)
-            row = row + weights["embeddings.node_type_embeddings"][kind]
-            row = row + weights["embeddings.sibling_scale"] * sinusoids(place, size)
-        rows.append(row)
     x = layer_norm(weights, "embeddings.LayerNorm", torch.stack(rows))
 
-    allowed = torch.tensor(
-        [
-            [
-                i == j or parents[i] == j or parents[j] == i or parents[i] == parents[j] >= 0
-                for j in nodes
-            ]
-            for i in nodes
-        ]
-    )
+    allowed = torch.tensor([[passage[i] == passage[j] for j in nodes] for i in nodes])
     for layer in range(model.config.num_hidden_layers):
         name = f"encoder.layer.{layer}"
         qkv = linear(weights, f"{name}.attention.self.qkv", x)
@@ -160,10 +130,7 @@ def reference(model, input_ids, parent_ids, node_types):
 
     vectors = {}
     for i in anchors:
-        if types[i] == SENTENCE and i not in closing:
-            states = [x[i], *(x[j] for j in nodes if parents[j] == i)]
-            vectors[i] = F.normalize(sum(states) / len(states), dim=0)
-        if i in closing:
+        if types[i] == SENTENCE:
             states = [x[parents[i]], x[i]]
             j = i - 1  # backwards to the end of the sentence before, or the passage's anchor
             while types[j] == TOKEN:
@@ -172,17 +139,16 @@ def reference(model, input_ids, parent_ids, node_types):
             vectors[i] = F.normalize(sum(states) / len(states), dim=0)
     for i in anchors:
         if types[i] != SENTENCE:
-            total, mass = torch.zeros(size, dtype=x.dtype), 0
+            total = torch.zeros(size, dtype=x.dtype)
             for s in below(i):
                 if types[s] == SENTENCE:
                     w = torch.sigmoid(weights["pooling.sentence"] @ x[s] + weights["pooling.bias"])
-                    total, mass = total + w * vectors[s], mass + w
-            mean = total / mass if isinstance(mass, torch.Tensor) else total
-            vectors[i] = F.normalize(mean + weights["pooling.anchor"] @ x[i], dim=0)
+                    total = total + w * vectors[s]
+            vectors[i] = F.normalize(total, dim=0)
 
     def section_of(i):
         above = i if parents[i] < 0 else parents[i]
-        return parents[above] if i in closing and parents[above] >= 0 else above
+        return parents[above] if types[i] == SENTENCE and parents[above] >= 0 else above
 
     def among_siblings(i):
         same = [i]
@@ -220,7 +186,7 @@ def reference(model, input_ids, parent_ids, node_types):
         inner = F.gelu(linear(weights, "salience.dense", normed))
         salience[i] = linear(weights, "salience.output", inner)[0]
     shown = [i for i in anchors if types[i] != PASSAGE]
-    return x, *(torch.stack([values[i] for i in shown]) for values in (vectors, salience))
+    return [torch.stack([values[i] for i in shown]) for values in (vectors, salience)]
 
 
 def pad(documents, lefts):
@@ -262,14 +228,11 @@ def test_the_model_is_the_dense_reference(model, drawn):
     with torch.no_grad():
         output = model(**batch)
         expected = [reference(model, **document) for document in documents]
-    states, vectors, salience = (torch.cat(parts) for parts in zip(*expected, strict=True))
+    vectors, salience = (torch.cat(parts) for parts in zip(*expected, strict=True))
     assert relative_error(in_reading_order(output)[0], vectors) < TOLERANCE
     # Places are float32; what they add up to may cancel.
     difference = torch.linalg.vector_norm(in_reading_order(output)[1] - salience)
     assert difference < TOLERANCE * (1 + torch.linalg.vector_norm(salience))
-    found = output.last_hidden_state[batch["attention_mask"] == 1]
-    assert relative_error(found, states) < TOLERANCE
-    assert (output.last_hidden_state[batch["attention_mask"] == 0] == 0).all()
     length = batch["input_ids"].shape[1]
     positions = [
         row * length + start + i
@@ -312,7 +275,8 @@ def weighted_sum(vectors, salience):
 @given(trees())
 @settings(max_examples=15)
 def test_gradients_are_those_of_the_dense_reference(model, document):
-    expected = gradients(model, weighted_sum(*reference(model, **document)[1:]))
+    assume((document["node_types"] == SENTENCE).any())
+    expected = gradients(model, weighted_sum(*reference(model, **document)))
     output = model(**{name: column[None] for name, column in document.items()})
     found = gradients(model, weighted_sum(*in_reading_order(output)))
     for name, gradient in expected.items():
@@ -322,12 +286,11 @@ def test_gradients_are_those_of_the_dense_reference(model, document):
     assert all(found[name].norm() < 1e-9 for name in found.keys() - expected.keys())
 
 
-@pytest.fixture(params=["sentences", "passages"])
-def example(request):
+@pytest.fixture
+def example():
     kinds = ["document", "sentence", "section", "sentence", "sentence", "section"]
     tokens = [[], [7, 8], [], [9, 10, 11], [12], []]
-    passages = [0, 1, 2, 3, 3, 5] if request.param == "passages" else None
-    nodes = nodes_of(kinds, [-1, 0, 0, 2, 2, 0], tokens, passages)
+    nodes = nodes_of(kinds, [-1, 0, 0, 2, 2, 0], tokens, [0, 1, 2, 3, 3, 5])
     return {name: column[None] for name, column in nodes.items()}
 
 
@@ -343,11 +306,9 @@ def test_gradient_checkpointing_changes_no_gradient(example):
         assert torch.equal(found[name], gradient), name
 
 
-@pytest.mark.parametrize("chunk", [1, 5])
-def test_without_gradients_layers_read_some_families_at_a_time(chunk, model, example, monkeypatch):
+def test_without_gradients_passages_are_read_some_at_a_time(model, example, monkeypatch):
     expected = model(**example)
-    monkeypatch.setattr(tree_bert_network, "_NODES_PER_CHUNK", chunk)
-    monkeypatch.setattr(eager, "_MAX_MEMBERS", chunk)
+    monkeypatch.setattr(tree_bert_network, "_TOKENS_IN_CACHE", 3)
     sizes = []
     hook = model.encoder.layer[0].intermediate.register_forward_hook(
         lambda module, inputs, output: sizes.append(len(output))
@@ -355,9 +316,7 @@ def test_without_gradients_layers_read_some_families_at_a_time(chunk, model, exa
     with torch.no_grad():
         output = model(**example)
     hook.remove()
-    largest_family = max(torch.bincount(example["parent_ids"].flatten() + 1).tolist()[1:]) + 1
-    assert max(sizes) <= max(chunk, largest_family)
-    assert sum(sizes) == example["input_ids"].shape[1]
+    assert sizes == [3, 5]  # the title and the passage of two sentences, each with its anchor
     assert relative_error(output.embeddings, expected.embeddings) < 1e-12
     assert relative_error(output.salience, expected.salience) < 1e-12
 
@@ -367,19 +326,19 @@ def test_weights_of_any_precision(dtype, model, example):
     expected = model(**example)
     with torch.no_grad():
         output = tree_bert().to(dtype)(**example)
-    assert output.last_hidden_state.dtype == dtype
     assert output.embeddings.dtype == output.salience.dtype == torch.float32
     bound = {torch.bfloat16: 5e-2, torch.float16: 5e-3, torch.float32: 1e-5}[dtype]
     assert relative_error(output.embeddings, expected.embeddings) < bound
 
 
-def test_only_sentences_are_salient_and_all_vectors_have_unit_length(model, example):
+def test_only_sentences_are_salient_and_only_empty_sections_have_no_vector(model, example):
     output = model(**example)
     kinds = example["node_types"].flatten()[output.anchor_indices]
     assert ((output.salience != 0) == (kinds == SENTENCE)).all()
-    assert relative_error(output.embeddings.norm(dim=1), torch.ones(6)) < 1e-12
+    is_empty = output.anchor_indices == example["input_ids"].shape[1] - 1  # the last section
+    assert relative_error(output.embeddings.norm(dim=1), 1.0 - is_empty.double()) < 1e-12
     as_tuple = model(**example, return_dict=False)
-    assert torch.equal(as_tuple[2], output.embeddings)
+    assert torch.equal(as_tuple[1], output.embeddings)
 
 
 def test_a_checkpoint_is_saved_and_loaded_by_the_auto_classes(tmp_path, tokenizer):
@@ -413,8 +372,7 @@ def test_berts_weights_load_and_nothing_is_added_to_them(kind, tmp_path, example
     model, info = TreeBertModel.from_pretrained(tmp_path, output_loading_info=True)
     own = dict(model.named_parameters())
     heads = ("pooling.", "salience.")
-    added = {"embeddings.node_type_embeddings", "embeddings.sibling_scale"}
-    assert set(info["missing_keys"]) == added | {name for name in own if name.startswith(heads)}
+    assert set(info["missing_keys"]) == {name for name in own if name.startswith(heads)}
     stock = dict(getattr(bert, "bert", bert).named_parameters())
     for kind in ("weight", "bias"):
         for layer in range(2):
@@ -426,7 +384,7 @@ def test_berts_weights_load_and_nothing_is_added_to_them(kind, tmp_path, example
     for name in own.keys() & stock.keys():
         assert torch.equal(own[name], stock[name]), name
     for name in own:
-        if name in added or name.startswith("pooling."):
+        if name.startswith("pooling."):
             assert (own[name] == 0).all(), name
     # Without weights in the pooling, sections and the document are means of their sentences.
     vectors = in_reading_order(model(**example))[0]
@@ -459,7 +417,7 @@ def test_missing_inputs_are_named(model, example):
     tree = Tree.from_parents(parents[0])
     with pytest.raises(ValueError, match="must be in level order"):
         model(ids, node_types=types, tree=tree)
-    with pytest.raises(ValueError, match="no node stands for a sentence, a section or a document"):
+    with pytest.raises(ValueError, match="11 nodes are misplaced: tokens and sentences belong"):
         model(ids, parent_ids=parents, node_types=torch.zeros_like(types))
 
 
@@ -477,13 +435,23 @@ def test_the_vocabulary_can_grow(example):
     assert torch.equal(model(**example).embeddings, expected)
 
 
-def test_an_anchor_below_a_token_is_refused(model):
+@pytest.mark.parametrize(
+    "types",
+    [
+        [3, 2, 0, 1],  # a token in a section
+        [3, 4, 1, 1],  # a sentence in a sentence
+        [3, 4, 4, 1],  # a passage in a passage
+        [3, 4, 2, 1],  # a section in a passage
+        [0, 3, 4, 1],  # a document below a token
+    ],
+)
+def test_misplaced_nodes_are_refused(types, model):
     document = {
         "input_ids": torch.tensor([[1, 2, 3, 4]]),
         "parent_ids": torch.tensor([[-1, 0, 1, 2]]),
-        "node_types": torch.tensor([[3, 2, 0, 2]]),
+        "node_types": torch.tensor([types]),
     }
-    with pytest.raises(ValueError, match="1 of the nodes for sentences, passages, sections and"):
+    with pytest.raises(ValueError, match="nodes are misplaced: tokens and sentences belong"):
         model(**document)
 
 

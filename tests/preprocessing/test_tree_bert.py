@@ -1,4 +1,4 @@
-"""Trees as BERT was trained to read sentences: an anchor for [CLS], and [SEP] at the end."""
+"""Passages as BERT was trained to read texts: [CLS], and [SEP] at the end of each sentence."""
 
 import json
 from itertools import chain, compress
@@ -38,32 +38,34 @@ def depths(parent_ids):
     return found
 
 
-def sentences_of(features):
-    """The ids of each sentence, its anchor first."""
+def passages_of(features):
+    """The ids of each passage, its anchor first."""
     ids, parents = features["input_ids"].tolist(), features["parent_ids"].tolist()
     types = features["node_types"].tolist()
-    found = {i: [ids[i]] for i, kind in enumerate(types) if kind == NODE_TYPES["sentence"]}
+    found = {i: [ids[i]] for i, kind in enumerate(types) if kind == NODE_TYPES["passage"]}
     for i, parent in enumerate(parents):
-        if types[i] == NODE_TYPES["token"]:
+        if parent in found:
             found[parent].append(ids[i])
     return list(found.values())
 
 
-def test_every_sentence_is_read_as_bert_reads_it(processor, tokenizer):
-    features = processor.features(DEEP)
-    texts = [anchor.text for anchor in outline(DEEP) if anchor.text]
-    assert sentences_of(features) == tokenizer(texts)["input_ids"]
+def test_every_passage_of_one_sentence_is_read_as_bert_reads_it(tokenizer):
+    texts = ["Cod swim.", "They eat.", "Eels, too"]
+    document = Document.from_sections("", [("", [text]) for text in texts])
+    features = TreeBertProcessor(tokenizer).features(document)
+    assert passages_of(features) == tokenizer(texts)["input_ids"]
 
 
 def test_trees_have_a_level_for_every_level_of_nesting(processor, tokenizer):
     features = processor.features(DEEP)
-    anchors = features["node_types"] != NODE_TYPES["token"]
+    types = features["node_types"]
+    anchors = (types != NODE_TYPES["token"]) & (types != NODE_TYPES["sentence"])
     assert (features["input_ids"][anchors] == CLS).all()
     depth = list(compress(depths(features["parent_ids"]), anchors.tolist()))
-    assert depth == [0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 1, 2, 2]
+    assert depth == [0, 1, 1, 2, 2, 3, 3, 4, 1, 2]
     flat = TreeBertProcessor(tokenizer, levels=3).features(DEEP)
     assert max(depths(flat["parent_ids"])) == 3
-    assert len(sentences_of(flat)) == len(sentences_of(features))
+    assert len(passages_of(flat)) == len(passages_of(features)) - 1  # the title is in a section
 
 
 def test_a_forest_is_its_trees_one_after_the_other(processor):
@@ -112,7 +114,7 @@ def test_passages_are_as_long_as_they_may_be(data):
 
 
 def test_sentences_of_a_passage_share_an_anchor_and_end_with_sep(tokenizer):
-    processor = TreeBertProcessor(tokenizer, passage_tokens=256)
+    processor = TreeBertProcessor(tokenizer)
     features = processor.features(DEEP)
     types, parents = (features[name].tolist() for name in ("node_types", "parent_ids"))
     below = {i: [] for i, kind in enumerate(types) if kind == NODE_TYPES["passage"]}
@@ -136,12 +138,8 @@ def test_a_speaker_is_named_where_a_turn_begins(tokenizer):
     turns = [("Ann", "Cod swim."), ("Ann", "They eat."), ("Ben", "Eels, too.")]
     text = json.dumps({"turns": [{"speaker": who, "text": text} for who, text in turns]})
     features = TreeBertProcessor(tokenizer).features(Document.from_text(text, format="json"))
-    texts = [tokenizer.decode(ids) for ids in sentences_of(features)]
-    assert texts == [
-        "[CLS] ann : cod swim. [SEP]",
-        "[CLS] they eat. [SEP]",
-        "[CLS] ben : eels, too. [SEP]",
-    ]
+    texts = [tokenizer.decode(ids) for ids in passages_of(features)]
+    assert texts == ["[CLS] ann : cod swim. [SEP] they eat. [SEP] ben : eels, too. [SEP]"]
 
 
 @given(
@@ -163,7 +161,7 @@ def test_empty_texts_are_closed_and_anchors_of_sections_have_no_tokens(processor
     assert processor.pieces(["", "cod"]) == ([0, 1], [[SEP], [19429, SEP]])
     document = Document.from_sections("", [("", ["Cod."])])
     features = processor.features(document)
-    assert features["node_types"].tolist() == [3, 2, 1, 0, 0, 0]
+    assert features["node_types"].tolist() == [3, 2, 4, 0, 0, 1]
     assert features["parent_ids"].tolist() == [-1, 0, 1, 2, 2, 2]
 
 
@@ -175,17 +173,8 @@ def test_batches_have_the_kinds_of_nodes(processor):
     assert (batch["attention_mask"][0] == 0).tolist() == (batch["node_types"][0] == -1).tolist()
 
 
-def test_truncation_leaves_no_anchor_without_a_token(tokenizer):
-    processor = TreeBertProcessor(tokenizer, max_length=4)
-    for longest in range(4, 40):
-        processor.max_length = longest
-        features = processor.document_features(DEEP)
-        assert len(features["node_types"]) <= longest
-        assert features["node_types"][-1] == NODE_TYPES["token"]
-
-
 def test_truncation_ends_a_passage_with_sep(tokenizer):
-    processor = TreeBertProcessor(tokenizer, passage_tokens=256)
+    processor = TreeBertProcessor(tokenizer)
     for longest in range(4, 40):
         processor.max_length = longest
         features = processor.document_features(DEEP)
@@ -202,6 +191,7 @@ def test_truncation_ends_a_passage_with_sep(tokenizer):
         ({"passage_tokens": 512}, "512 tokens and their anchor are longer than the 512 tokens"),
         ({"passage_tokens": 0}, "passage_tokens must be at least 1 or None, got 0"),
         ({"passage_tokens": 256, "max_sentence_tokens": None}, "shorter than a sentence may be"),
+        ({"passage_tokens": None}, "TreeBert reads passages: set passage_tokens"),
     ],
 )
 def test_passages_that_cannot_be_are_refused(options, message, tokenizer):
@@ -210,13 +200,13 @@ def test_passages_that_cannot_be_are_refused(options, message, tokenizer):
 
 
 def test_the_processor_is_saved_with_its_options(tokenizer, tmp_path):
-    processor = TreeBertProcessor(tokenizer, levels=4, max_sentence_tokens=9, query_as="global")
+    processor = TreeBertProcessor(tokenizer, levels=4, max_sentence_tokens=9, passage_tokens=99)
     processor.save_pretrained(tmp_path)
     again = AutoProcessor.from_pretrained(tmp_path)
     loaded = load_processor(tmp_path, TreeBertConfig())
     assert type(again) is type(loaded) is type(processor_for(TreeBertConfig(), tokenizer))
     assert loaded.to_dict() == again.to_dict()
-    assert (again.levels, again.max_sentence_tokens, again.query_as) == (4, 9, "global")
+    assert (again.levels, again.max_sentence_tokens, again.passage_tokens) == (4, 9, 99)
     assert torch.equal(again.features(DEEP)["input_ids"], processor.features(DEEP)["input_ids"])
 
 

@@ -234,14 +234,16 @@ def test_a_document_without_candidates_is_the_farthest():
 
 
 def texts_of(tokenizer, input_ids, parent_ids, node_types):
-    """The words below each anchor, and those of all anchors below it."""
+    """The words of each sentence, and nothing for each section and document."""
     ids, parents, types = (x.flatten().tolist() for x in (input_ids, parent_ids, node_types))
-    texts = {}
-    for i in range(len(ids)):
-        if types[i] != NODE_TYPES["token"]:
-            own = [ids[j] for j in range(len(ids)) if parents[j] == i and types[j] == 0]
-            texts[i] = tokenizer.decode(own, skip_special_tokens=True)
-    return list(texts.values())
+    texts, unread = [], {}
+    for token, parent, kind in zip(ids, parents, types, strict=True):
+        if kind == NODE_TYPES["token"]:
+            unread.setdefault(parent, []).append(token)
+        elif kind != NODE_TYPES["passage"]:
+            own = unread.pop(parent, []) if kind == NODE_TYPES["sentence"] else []
+            texts.append(tokenizer.decode(own, skip_special_tokens=True))
+    return texts
 
 
 def pairs_as_texts(tokenizer, columns, targets):
@@ -422,11 +424,7 @@ def test_training_lowers_the_loss(recipe, tmp_path):
         torch.equal(*both) for both in zip(teacher, trainer.teacher.parameters(), strict=True)
     )
     model = trainer.model
-    for parameter in (
-        model.embeddings.node_type_embeddings,
-        model.embeddings.sibling_scale,
-        *model.pooling.parameters(),
-    ):
+    for parameter in model.pooling.parameters():
         assert parameter.abs().max() > 0
 
 

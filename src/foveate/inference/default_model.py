@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGE = "foveate_tree_bert"
-_SHA256 = "2f2da0981f091923d4374fab3238b9c215128f39a25e9db91ef457ef421d5998"
+_SHA256 = "bbb399fc8304ae22db87420902715254b819bd41ca97ac714ed191a44936bfb3"
 
 
 @cache

@@ -1,11 +1,11 @@
-"""The layers of TreeBert: BERT with tree attention, and heads that read its anchors.
+"""TreeBert: BERT over the passages of a document, and heads that read the document as a tree.
 
-The Transformer has BERT's parameter names, so BERT's weights load. A document is a tree: an anchor
-for the document, for each section, and for each sentence or passage, with tokens below. In a
-passage, the [SEP] that ends a sentence stands for the sentence. A sentence that is a tree by itself
-is read exactly as BERT reads it, its anchor being [CLS].
+The Transformer is BERT with BERT's parameter names, so BERT's weights load. A passage is a run of
+whole sentences; the [SEP] that ends a sentence stands for it. Heads compute the vector of every
+sentence, section and document, and the salience of every sentence. A sentence by itself is a
+passage of one sentence.
 
-Inside the model, all documents of a batch are packed in level order: `(nodes, hidden_size)`.
+Inside the model, all documents of a batch are packed in level order.
 
 The layers need torch alone, so that a checkpoint can be read without importing transformers, which
 takes longer than reading a document. `foveate.models.tree_bert` builds a transformers model from
@@ -13,7 +13,7 @@ them, for training and for the Auto classes.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from itertools import accumulate
 from pathlib import Path
@@ -29,22 +29,20 @@ from torch.overrides import TorchFunctionMode
 from foveate.models.joint_layers import load_parts
 from foveate.models.packing import PackedForest
 from foveate.models.projections import add_and_norm, drop
-from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
 from foveate.ops.precision import widened
 from foveate.ops.tree_attention import Tree, tree_attention_qkv
 from foveate.ops.tree_attention.dense import attend_families
-from foveate.ops.tree_attention.eager import update_by_family
-from foveate.ops.tree_attention.families import batch_families
+from foveate.ops.tree_attention.families import FamilyBatch, batch_families
 from foveate.preprocessing.tree import NODE_TYPES
 
 _TOKEN, _SENTENCE, _PASSAGE = (NODE_TYPES[name] for name in ("token", "sentence", "passage"))
 
-_NODES_PER_CHUNK = 16384
-"""Nodes that go through embeddings or a feed-forward layer at once in inference, to save memory."""
+_TOKENS_PER_CHUNK = 16384
+"""Tokens that go through a feed-forward layer at once in inference, to save memory."""
 
-_NODES_IN_CACHE = 2048
-"""Nodes that go through embeddings, or in lone families through all layers, at once on a CPU."""
+_TOKENS_IN_CACHE = 2048
+"""Tokens of passages that go through all layers at once on a CPU."""
 
 _JSON_TYPES: dict[Any, tuple[type, ...]] = {
     int: (int,),
@@ -111,7 +109,6 @@ class Anchors:
         parent: `(anchors,)` int64, the index of each one's parent among the anchors, -1 at a root.
         sibling_idx: `(anchors,)` int64, the index of each one among the anchors that are its
             siblings; 0 at a root.
-        num_siblings: `(anchors,)` int64, how many they are, itself included; 1 at a root.
         level_sizes: How many there are on each level, from the roots down.
         num_passages: How many of them are passages.
     """
@@ -120,7 +117,6 @@ class Anchors:
     kinds: Tensor
     parent: Tensor
     sibling_idx: Tensor
-    num_siblings: Tensor
     level_sizes: list[int]
     num_passages: int
 
@@ -130,12 +126,14 @@ class Anchors:
         """Find the anchors of a forest by the `node_types` `(nodes,)` of its nodes.
 
         Raises:
-            ValueError: The parent of an anchor is a token, a passage does not end with a sentence's
-                last token, or there is no anchor.
+            ValueError: A token or sentence is not in a passage, a passage or section is in one, or
+                a passage does not end with a sentence's last token.
         """
         is_anchor = node_types > _TOKEN
-        has_parent = is_anchor & (tree.parent >= 0)
-        is_misplaced = has_parent & ~is_anchor[tree.parent]
+        has_parent = tree.parent >= 0
+        is_in_passage = has_parent & (node_types[tree.parent] == _PASSAGE)
+        is_below = (node_types == _TOKEN) | (node_types == _SENTENCE)
+        is_misplaced = (is_below != is_in_passage) | (has_parent & is_below[tree.parent])
         is_passage = node_types == _PASSAGE
         last_child = tree.first_child + tree.num_children - 1
         is_open = is_passage & (node_types[last_child] != _SENTENCE)
@@ -148,17 +146,13 @@ class Anchors:
         ).tolist()
         if num_misplaced:
             raise ValueError(
-                f"{num_misplaced} of the nodes for sentences, passages, sections and documents "
-                "have a token as their parent: check parent_ids and node_types"
+                f"{num_misplaced} nodes are misplaced: tokens and sentences belong into passages, "
+                "and these into sections and documents; check parent_ids and node_types"
             )
         if num_open:
             raise ValueError(
                 f"{num_open} passages do not end with the last token of a sentence: "
                 "check node_types"
-            )
-        if not any(level_sizes):
-            raise ValueError(
-                "no node stands for a sentence, a section or a document: check node_types"
             )
         nodes = torch.nonzero_static(is_anchor, size=sum(level_sizes))[:, 0]
         index = torch.full_like(tree.parent, -1)
@@ -167,15 +161,12 @@ class Anchors:
         is_root = parent < 0
         parent = torch.where(is_root, -1, index[parent])
         # In level order parents ascend, so siblings are consecutive.
-        first = torch.searchsorted(parent, parent)
-        end = torch.searchsorted(parent, parent, right=True)
         number = torch.arange(len(nodes), device=nodes.device)
         return cls(
             nodes=nodes,
             kinds=node_types[nodes],
             parent=parent,
-            sibling_idx=torch.where(is_root, 0, number - first),
-            num_siblings=torch.where(is_root, 1, end - first),
+            sibling_idx=torch.where(is_root, 0, number - torch.searchsorted(parent, parent)),
             level_sizes=[size for size in level_sizes if size],
             num_passages=num_passages,
         )
@@ -192,11 +183,6 @@ class Anchors:
         return torch.nonzero_static(self.kinds != _PASSAGE, size=number)[:, 0]
 
     @property
-    def is_in_passage(self) -> Tensor:
-        """`(anchors,)` bool, true at sentences that are tokens of a passage."""
-        return self.is_sentence & (self.kinds[self.parent] == _PASSAGE)
-
-    @property
     def section(self) -> Tensor:
         """`(anchors,)` int64, the index of the section or document around each; at a root itself.
 
@@ -204,7 +190,7 @@ class Anchors:
         """
         index = torch.arange(len(self.nodes), device=self.nodes.device)
         above = torch.where(self.parent < 0, index, self.parent)
-        return torch.where(self.is_in_passage, above[above], above)
+        return torch.where(self.is_sentence, above[above], above)
 
     def sum_below(self, values: Tensor) -> Tensor:
         """Sum the values `(anchors, ...)` of all anchors below each, and its own."""
@@ -235,6 +221,55 @@ class Anchors:
         return [parent - start for parent, start in zip(below, starts, strict=False)]
 
 
+@dataclass(frozen=True)
+class Passages:
+    """The passages of a packed forest and their tokens, as a forest of two levels.
+
+    Attributes:
+        nodes: `(n,)` int64, their indices among all nodes: passages first, then their tokens.
+        tree: The forest of these n nodes, in level order.
+        position: `(n,)` int64, 0 at a passage, and its tokens counted from 1.
+        anchor: `(n,)` int64, the index among the anchors of the sentence that a token belongs to,
+            and of the passage itself.
+        is_anchor: `(n,)` bool, true at passages and at the last token of each sentence.
+    """
+
+    nodes: Tensor
+    tree: Tree
+    position: Tensor
+    anchor: Tensor
+    is_anchor: Tensor
+
+    @classmethod
+    @uncompiled  # the number of nodes depends on the data
+    def from_tree(cls, tree: Tree, node_types: Tensor, anchors: Anchors) -> "Passages":
+        """Take the passages and their tokens out of a forest with other nodes above them."""
+        device = tree.parent.device
+        is_passage = node_types == _PASSAGE
+        passages = torch.nonzero_static(is_passage, size=anchors.num_passages)[:, 0]
+        is_below = (node_types == _TOKEN) | (node_types == _SENTENCE)
+        tokens = is_below.nonzero()[:, 0]
+        number = torch.empty_like(tree.parent)
+        number[passages] = torch.arange(len(passages), device=device)
+        parent = number[tree.parent[tokens]]
+        forest = Tree.from_parents(torch.cat([torch.full_like(passages, -1), parent]))
+        first = forest.first_child[parent]
+        position = torch.arange(len(tokens), device=device) + len(passages) - first + 1
+        is_anchor = node_types[tokens] == _SENTENCE
+        # In level order, a token belongs to the next sentence that ends.
+        index = torch.empty_like(tree.parent)
+        index[anchors.nodes] = torch.arange(len(anchors.nodes), device=device)
+        sentences = index[tokens[is_anchor]]
+        before = is_anchor.cumsum(0) - is_anchor.long()
+        return cls(
+            nodes=torch.cat([passages, tokens]),
+            tree=forest,
+            position=torch.cat([torch.zeros_like(passages), position]),
+            anchor=torch.cat([index[passages], sentences[before]]),
+            is_anchor=torch.cat([torch.ones_like(passages, dtype=torch.bool), is_anchor]),
+        )
+
+
 def activation(name: str) -> nn.Module:
     """Create the activation that transformers calls by this name."""
     if name == "gelu":
@@ -250,7 +285,7 @@ def _in_place(module: nn.Module) -> bool:
 
 
 class TreeBertEmbeddings(nn.Module):
-    """BERT's embeddings, the kind of each anchor, and its place among its siblings."""
+    """BERT's embeddings: of words, positions, and the first type."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -259,48 +294,18 @@ class TreeBertEmbeddings(nn.Module):
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size)
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
-        self.node_type_embeddings = nn.Parameter(torch.empty(3, size))
-        self.sibling_scale = nn.Parameter(torch.empty(1))
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(
-        self, embeddings: Tensor, node_types: Tensor, tree: Tree, anchors: Anchors
-    ) -> Tensor:
-        """Complete the word embeddings `(nodes, hidden_size)`, without gradients in place.
-
-        A token's position is that within its sentence or passage, counted from 1; an anchor's is 0,
-        to which it adds the sinusoids of its index among its siblings (HDT, eq. 2) times a learned
-        number. A passage is of the kind of a sentence, and a sentence in it is a token.
-        """
-        nodes = torch.arange(len(tree), device=embeddings.device)
-        position = nodes - tree.first_child[tree.parent.clamp(min=0)] + 1
-        has_position = node_types == _TOKEN
-        has_position[anchors.nodes] = anchors.is_in_passage
-        position = position.masked_fill(~has_position, 0)
-        kinds = self.node_type_embeddings[(anchors.kinds - 1) % len(self.node_type_embeddings)]
-        siblings = self.sibling_scale * sinusoids(anchors.sibling_idx, kinds.shape[-1])
-        kinds_and_places = (kinds + siblings).to(embeddings)
-        kinds_and_places = kinds_and_places.masked_fill(anchors.is_in_passage[:, None], 0)
-        if not _in_place(self):  # where words are frozen, a hook can make them a leaf of the graph
-            embeddings = embeddings.index_add(0, anchors.nodes, kinds_and_places)
-            return self.add_positions(embeddings, position)
-        embeddings.index_add_(0, anchors.nodes, kinds_and_places)
-        size = _NODES_IN_CACHE if embeddings.device.type == "cpu" else _NODES_PER_CHUNK
-        for chunk, its in zip(embeddings.split(size), position.split(size), strict=True):
-            chunk.copy_(self.add_positions(chunk, its))
-        return embeddings
-
-    def add_positions(self, embeddings: Tensor, position: Tensor) -> Tensor:
-        """Add positions `(nodes,)` to embeddings `(nodes, hidden_size)`, and normalize."""
-        embeddings = embeddings + self.position_embeddings(position)
-        first_type = torch.zeros(1, dtype=torch.long, device=position.device)
-        embeddings = self.LayerNorm(embeddings + self.token_type_embeddings(first_type))
-        output: Tensor = self.dropout(embeddings)
+    def forward(self, words: Tensor, position: Tensor) -> Tensor:
+        """Complete the embeddings of words `(tokens, hidden_size)` at positions `(tokens,)`."""
+        first_type = self.token_type_embeddings.weight[0]
+        embeddings = words + self.position_embeddings(position) + first_type
+        output: Tensor = self.dropout(self.LayerNorm(embeddings))
         return output
 
 
 class TreeBertSelfAttention(nn.Module):
-    """Multi-head tree attention."""
+    """Multi-head attention within passages."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -309,7 +314,7 @@ class TreeBertSelfAttention(nn.Module):
         load_parts(self, "qkv", ("query", "key", "value"))
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Let every node attend to its parent, its siblings, its children and itself."""
+        """Let the tokens of every passage, its anchor among them, attend to each other."""
         return tree_attention_qkv(self.project(hidden_states), tree).flatten(1)
 
     def project(self, hidden_states: Tensor) -> Tensor:
@@ -334,7 +339,7 @@ class TreeBertResidual(nn.Module):
 
 
 class TreeBertAttention(nn.Module):
-    """Tree attention and its output layer."""
+    """Attention within passages and its output layer."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -375,7 +380,7 @@ class TreeBertLayer(nn.Module):
         hidden_states = self.attention(hidden_states, tree)
         if not _in_place(self):
             return self.feed_forward(hidden_states)
-        for chunk in hidden_states.split(_NODES_PER_CHUNK):
+        for chunk in hidden_states.split(_TOKENS_PER_CHUNK):
             chunk.copy_(self.feed_forward(chunk))
         return hidden_states
 
@@ -403,97 +408,60 @@ class TreeBertEncoder(nn.Module):
         self.layer = nn.ModuleList(layer_class(config) for _ in range(config.num_hidden_layers))
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
-        queries = hidden_states.unflatten(-1, (self.num_heads, -1))  # their shape decides
-        if _in_place(self) and choose(None, queries) == "eager":
-            layers = cast(list[TreeBertLayer], self.layer)
-            if len(tree.level_sizes) <= 2:
-                _update_lone_families(hidden_states, tree, layers)
-            else:
-                functions = [(layer.project, layer.finish) for layer in layers]
-                update_by_family(hidden_states, tree, functions)
-            return hidden_states
+        """Apply all layers to passages `(nodes, hidden_size)`, without gradients in place."""
         for layer in self.layer:
             hidden_states = layer(hidden_states, tree)
         return hidden_states
 
-
-def _update_lone_families(
-    hidden_states: Tensor, tree: Tree, layers: Sequence[TreeBertLayer]
-) -> None:
-    """Apply all layers in place to a forest of two levels, such as sentences by themselves.
-
-    A node belongs to one family, so that a family goes through all layers before the next ones.
-
-    Args:
-        hidden_states: `(nodes, hidden_size)`, level-ordered.
-        tree: The forest.
-        layers: The layers.
-    """
-    for batch in batch_families(tree.parent, tree.first_child, tree.num_children, _NODES_IN_CACHE):
-        states = hidden_states.index_select(0, batch.nodes)
-        for layer in layers:
-            q, k, v = layer.project(states)
-            attended, _ = attend_families(q, k, v, batch)
-            states = layer.finish(attended, states)
-        hidden_states[batch.nodes] = states
+    def read(self, hidden_states: Tensor, batch: FamilyBatch) -> Tensor:
+        """Apply all layers to the passages of a batch, without gradients."""
+        for layer in cast(list[TreeBertLayer], self.layer):
+            q, k, v = layer.project(hidden_states)
+            hidden_states = layer.finish(attend_families(q, k, v, batch), hidden_states)
+        return hidden_states
 
 
 class TreeBertPooling(nn.Module):
     """The vector of every anchor.
 
-    A sentence s is the mean of its tokens t and of the anchor a over them, which is that of the
-    sentence or its passage, as MiniLM was trained:
+    That of a sentence s is the mean of its tokens t, its [SEP] among them, and of the anchor p of
+    its passage, as MiniLM was trained; that of a passage, section or document x is a weighted mean
+    of all sentences in it:
 
-        e(s) = unit(mean(h(a), h(t) for its tokens t)).
+        e(s) = unit(mean(h(p), h(t) for its tokens t)),
+        e(x) = unit(Σ_s w(s) e(s)),    w(s) = sigmoid(a · h(s) + b),
 
-    A passage, section or document x is a weighted mean of all sentences in it, and its own anchor;
-    h(s) is the state of the sentence's anchor or, in a passage, of the [SEP] that ends it:
-
-        e(x) = unit(Σ_s w(s) e(s) / Σ_s w(s) + A h(x)),    w(s) = sigmoid(a · h(s) + b).
-
-    With new weights a, b and A are 0: the mean of its sentences.
+    where h(s) is the state of the sentence's [SEP]. With new weights a and b are 0: the mean of its
+    sentences.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.sentence = nn.Parameter(torch.empty(config.hidden_size))
         self.bias = nn.Parameter(torch.empty(1))
-        self.anchor = nn.Parameter(torch.empty(config.hidden_size, config.hidden_size))
 
-    def forward(self, hidden_states: Tensor, tree: Tree, anchors: Anchors) -> Tensor:
-        """Pool hidden states `(nodes, hidden_size)`: `(anchors, hidden_size)` of unit length."""
-        hidden_states = widened(hidden_states)
-        own = hidden_states[anchors.nodes]
+    def forward(self, sums: Tensor, own: Tensor, anchors: Anchors) -> Tensor:
+        """Compute the vectors of anchors, `(anchors, hidden_size)`, of unit length.
+
+        Args:
+            sums: `(anchors, hidden_size)`, the sum over the tokens of each sentence.
+            own: `(anchors, hidden_size)`, the state of each sentence's [SEP] and each passage's
+                anchor; 0 at others.
+            anchors: The anchors.
+        """
         is_sentence = anchors.is_sentence[:, None]
-        sentences = torch.zeros_like(own).index_add(0, self._owners(tree, anchors), hidden_states)
-        sentences = sentences + own[anchors.parent] * anchors.is_in_passage[:, None]
-        sentences = F.normalize(sentences, dim=-1)  # the mean has the direction of the sum
-        weight = torch.sigmoid(own @ self.sentence.to(own) + self.bias)[:, None] * is_sentence
-        sums = anchors.sum_below(torch.cat([weight * sentences, weight], dim=-1))
-        means = sums[:, :-1] / sums[:, -1:].clamp(min=1e-6)  # a section may be empty
-        larger = F.normalize(means + own @ self.anchor.T.to(own), dim=-1)
+        # The mean has the direction of the sum.
+        sentences = F.normalize(sums + own[anchors.parent], dim=-1) * is_sentence
+        weight = torch.sigmoid(own @ self.sentence.to(own) + self.bias)[:, None]
+        larger = F.normalize(anchors.sum_below(weight * sentences), dim=-1)
         return torch.where(is_sentence, sentences, larger)
-
-    def _owners(self, tree: Tree, anchors: Anchors) -> Tensor:
-        """Return the index of the anchor that each node belongs to, `(nodes,)` int64."""
-        nodes = torch.arange(len(tree), device=tree.parent.device)
-        owner = torch.empty_like(tree.parent)
-        owner[anchors.nodes] = index = nodes[: len(anchors.nodes)]
-        owner = owner[tree.parent.clamp(min=0)]
-        # In level order, a token of a passage belongs to the next sentence that ends.
-        ends = torch.where(anchors.is_sentence, anchors.nodes, -1).cummax(0).values
-        following = torch.searchsorted(ends, nodes)
-        owner = torch.where(anchors.kinds[owner] == _PASSAGE, following, owner)
-        owner[anchors.nodes] = index
-        return owner
 
 
 class TreeBertSalience(nn.Module):
     """How much each sentence belongs in a summary.
 
-    It sees the hidden state of the sentence's anchor or, in a passage, of its [SEP], the vectors of
-    the sentence, of its section and of the document, their cosines, and the place of the sentence.
+    It sees the hidden state of the sentence's [SEP], the vectors of the sentence, its section and
+    the document, their cosines, and the place of the sentence.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -567,17 +535,9 @@ def places(anchors: Anchors) -> Tensor:
     return torch.stack([feature.float() for feature in features], dim=-1)
 
 
-def sinusoids(index: Tensor, size: int) -> Tensor:
-    """Encode indices `(n,)` as sinusoids `(n, size)`: sin on even channels, cos on odd ones."""
-    channel = torch.arange(0, size, 2, dtype=torch.float32, device=index.device)
-    angle = index[:, None] * 10000.0 ** (-channel / size)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :size]
-
-
 class NetworkOutput(NamedTuple):
     """Output of the layers; see `foveate.models.tree_bert.TreeBertOutput`."""
 
-    last_hidden_state: Tensor
     anchor_indices: Tensor
     embeddings: Tensor
     salience: Tensor
@@ -612,20 +572,52 @@ class TreeBertLayers(nn.Module):
         packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
         types = packed.pack(node_types)
         anchors = Anchors.from_tree(packed.tree, types)
-        embeddings = self.embeddings(
-            packed.embed(self.embeddings.word_embeddings, input_ids), types, packed.tree, anchors
-        )
-        hidden_states = self.encoder(embeddings, packed.tree)
-        vectors = self.pooling(hidden_states, packed.tree, anchors)
-        salience = self.salience(hidden_states[anchors.nodes], vectors, anchors)
+        passages = Passages.from_tree(packed.tree, types, anchors)
+        if input_ids.device.type == "cpu" and _in_place(self):
+            ids = packed.pack(input_ids)[passages.nodes]
+            sums, own = self._read_in_batches(ids, passages, len(anchors.nodes))
+        else:
+            words = packed.embed(self.embeddings.word_embeddings, input_ids)[passages.nodes]
+            hidden_states = self.encoder(self.embeddings(words, passages.position), passages.tree)
+            hidden_states = widened(hidden_states)
+            zeros = hidden_states.new_zeros(len(anchors.nodes), hidden_states.shape[1])
+            sums = zeros.index_add(0, passages.anchor, hidden_states)
+            ends = passages.is_anchor.nonzero()[:, 0]
+            own = zeros.index_copy(0, passages.anchor[ends], hidden_states[ends])
+        vectors = self.pooling(sums, own, anchors)
+        salience = self.salience(own, vectors, anchors)
         shown = anchors.without_passages
         nodes = anchors.nodes[shown]
         return NetworkOutput(
-            last_hidden_state=packed.unpack(hidden_states),
             anchor_indices=nodes if packed.indices is None else packed.indices[nodes],
             embeddings=vectors[shown],
             salience=salience[shown],
         )
+
+    def _read_in_batches(
+        self, input_ids: Tensor, passages: Passages, num_anchors: int
+    ) -> tuple[Tensor, Tensor]:
+        """Read some passages at a time, so that no more of their states are kept than is pooled.
+
+        Args:
+            input_ids: `(n,)`, of the nodes of the passages.
+            passages: The passages.
+            num_anchors: Number of anchors.
+
+        Returns:
+            `sums` and `own`, see `TreeBertPooling`.
+        """
+        words = self.embeddings.word_embeddings
+        like = widened(words.weight[:0])
+        sums, own = (like.new_zeros(num_anchors, words.embedding_dim) for _ in range(2))
+        for batch in batch_families(passages.tree, _TOKENS_IN_CACHE):
+            position = passages.position[batch.nodes]
+            states = self.embeddings(words(input_ids[batch.nodes]), position)
+            states = widened(self.encoder.read(states, batch))
+            index, is_end = passages.anchor[batch.nodes], passages.is_anchor[batch.nodes]
+            sums.index_add_(0, index, states)
+            own.index_copy_(0, index[is_end], states[is_end])
+        return sums, own
 
 
 class TreeBertNetwork(TreeBertLayers):

@@ -19,7 +19,7 @@ from .tree import (
 )
 
 _LIMITS = ("levels", "max_sentence_tokens", "passage_tokens")
-_SAVED_OPTIONS = {"processor_class", "max_length", "query_as", *_LIMITS}
+_SAVED_OPTIONS = {"processor_class", "max_length", *_LIMITS}
 
 
 class TreeBuilder:
@@ -161,7 +161,7 @@ class TreeTokenizer(TreeBuilder):
         cls_token: str,
         levels: int | None,
         max_sentence_tokens: int | None,
-        passage_tokens: int | None,
+        passage_tokens: int,
     ) -> None:
         self.tokenizer = tokenizer
         self.tokenizer.no_truncation()
@@ -198,6 +198,8 @@ def load_tree_tokenizer(folder: Path) -> TreeTokenizer | None:
             return None
         tokenizer = Tokenizer.from_buffer((folder / "tokenizer.json").read_bytes())
         limits = [options[name] for name in _LIMITS]
+        if options["passage_tokens"] is None:
+            return None
         return TreeTokenizer(tokenizer, names["cls_token"], *limits)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -15,7 +15,6 @@ from foveate.models.joint_layers import convert_parts
 from foveate.models.speed_ups.cuda_graphs import CapturableTreeEncoder
 from foveate.models.tree_bert_network import (
     NetworkConfig,
-    TreeBertEmbeddings,
     TreeBertEncoder,
     TreeBertLayer,
     TreeBertLayers,
@@ -31,7 +30,6 @@ class TreeBertOutput(ModelOutput):
     """Output of `TreeBertModel`.
 
     Attributes:
-        last_hidden_state: `(batch, length, hidden_size)`, zero at padding.
         anchor_indices: `(anchors,)` int64, the positions of the anchors in the flattened batch.
         embeddings: `(anchors, hidden_size)` float32 of unit length, the vector of each anchor's
             sentence, section or document.
@@ -39,7 +37,6 @@ class TreeBertOutput(ModelOutput):
             as a logit; only differences within a document mean anything. 0 at other anchors.
     """
 
-    last_hidden_state: Tensor | None = None
     anchor_indices: Tensor | None = None
     embeddings: Tensor | None = None
     salience: Tensor | None = None
@@ -59,7 +56,7 @@ class CapturableTreeBertEncoder(CapturableTreeEncoder, TreeBertEncoder):
         return int(attention.self.qkv.in_features) // self.num_heads
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
+        """Apply all layers to passages `(nodes, hidden_size)`, without gradients in place."""
         return self.run_on_tree(hidden_states, tree)
 
     def run_layers(
@@ -100,10 +97,6 @@ class TreeBertPreTrainedModel(PreTrainedModel):
             case nn.LayerNorm():
                 init.ones_(module.weight)
                 init.zeros_(module.bias)
-            case TreeBertEmbeddings():
-                # Nothing is added yet to what BERT was trained with.
-                init.zeros_(module.node_type_embeddings)
-                init.zeros_(module.sibling_scale)
             case TreeBertPooling():
                 for parameter in module.parameters():
                     init.zeros_(parameter)
@@ -120,12 +113,12 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
         ...     intermediate_size=32,
         ... )
         >>> model = TreeBertModel(config).eval()
-        >>> ids = torch.tensor([[1, 1, 1, 10, 11, 1, 12]])  # doc, sec, sent, two tokens, sent, one
-        >>> parents = torch.tensor([[-1, 0, 1, 2, 2, 1, 5]])
-        >>> types = torch.tensor([[3, 2, 1, 0, 0, 1, 0]])
+        >>> ids = torch.tensor([[1, 1, 1, 10, 11, 2, 12, 2]])  # a document, its section, a passage
+        >>> parents = torch.tensor([[-1, 0, 1, 2, 2, 2, 2, 2]])
+        >>> types = torch.tensor([[3, 2, 4, 0, 0, 1, 0, 1]])  # the passage has two sentences
         >>> output = model(ids, parent_ids=parents, node_types=types)
         >>> output.anchor_indices.tolist(), output.embeddings.shape
-        ([0, 1, 2, 5], torch.Size([4, 16]))
+        ([0, 1, 5, 7], torch.Size([4, 16]))
     """
 
     def __init__(self, config: TreeBertConfig) -> None:
@@ -167,7 +160,7 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
 
         Raises:
             ValueError: `input_ids`, `node_types` or parents are missing, `inputs_embeds` are given,
-                no node is an anchor, or the parents do not form a forest within their sequences.
+                a node is misplaced, or the parents do not form a forest within their sequences.
 
         Warns:
             UserWarning: The hidden states of all layers, or attention weights, are requested.
@@ -177,7 +170,7 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
         for name in ("output_hidden_states", "output_attentions"):
             if kwargs.get(name):
                 warnings.warn(
-                    f"TreeBert ignores {name}: it returns the last hidden states only", stacklevel=2
+                    f"TreeBert ignores {name}: it returns vectors and salience only", stacklevel=2
                 )
         output = super().forward(input_ids, attention_mask, parent_ids, node_types, tree)
         return TreeBertOutput(**output._asdict())

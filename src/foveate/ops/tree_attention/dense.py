@@ -5,9 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
 from foveate.ops.differentiation import is_transformed
-from foveate.ops.precision import accumulation_dtype, widened
+from foveate.ops.precision import widened
 
 from .families import FamilyBatch
 
@@ -21,8 +20,8 @@ _LARGE_FAMILY = 1024
 """Members of a family beyond which the few keys left over take no time to speak of."""
 
 
-def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> tuple[Tensor, Tensor]:
-    """Attend within families, without gradients.
+def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> Tensor:
+    """Attend within the families of a forest of two levels, without gradients.
 
     Args:
         q: Queries `(members, heads, head_dim)`, one family after another.
@@ -31,24 +30,21 @@ def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> tupl
         batch: The families.
 
     Returns:
-        The output `(members, heads, head_dim)`, that of parents from their children only unless
-        they are roots; and for inner nodes the log-sum-exp of the scores, `(members, heads)`.
+        The output `(members, heads, head_dim)`.
     """
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = q.new_zeros(q.shape[:2], dtype=accumulation_dtype(q.dtype))
     start = 0
-    for number, size, any_inner, are_roots in batch.groups:
-        queries, group_out, group_lse = (
-            x[start : start + number * size].unflatten(0, (number, size)) for x in (q, out, lse)
-        )
+    for number, size in batch.groups:
+        group = slice(start, start + number * size)
+        queries = q[group].unflatten(0, (number, size))
         keys, values = (_blocks(x, start, number, size) for x in (k, v))
-        attend_as = _attend_as_roots if are_roots else _attend_as_parents
-        attended, attended_lse = attend_as(queries, keys, values)
-        group_out.copy_(attended)
-        num_inner = size if any_inner else 0 if are_roots else 1
-        group_lse[:, :num_inner] = attended_lse[:, :num_inner]
-        start += number * size
-    return out, lse
+        mask = q.new_full((1, keys.shape[1]), float("-inf"))
+        mask[:, :size] = 0
+        qkv = (x.transpose(1, 2) for x in (queries, keys, values))
+        attended = F.scaled_dot_product_attention(*qkv, attn_mask=mask)
+        out[group] = attended.transpose(1, 2).flatten(0, 1)
+        start = group.stop
+    return out
 
 
 def _blocks(x: Tensor, start: int, number: int, size: int) -> Tensor:
@@ -64,49 +60,6 @@ def _blocks(x: Tensor, start: int, number: int, size: int) -> Tensor:
     if end + padding <= len(x):
         return x[start : end + padding].unfold(0, size + padding, size).movedim(-1, 1)
     return F.pad(x[start:end].unflatten(0, (number, size)), (0, 0, 0, 0, 0, padding))
-
-
-def _attend_as_roots(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Attend within b families of m members, q `(b, m, h, d)`, to the first m of k and v.
-
-    Returns:
-        The output `(b, m, h, d)`, and the log-sum-exp of each query's scores `(b, m, h)`.
-    """
-    return _attend_to(slice(0, q.shape[1]), q, k, v)
-
-
-def _attend_as_parents(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """As `_attend_as_roots`, but let the parent, which is the first member, not attend to itself.
-
-    It does in its other family, that of its own parent.
-    """
-    size = q.shape[1]
-    if has_cpu_kernel(q) and size <= _LARGE_FAMILY:
-        mask = q.new_full((size, k.shape[1]), float("-inf"))
-        mask[:, :size] = 0
-        mask[0, 0] = float("-inf")
-        return _attend_with_mask(q, k, v, mask)
-    out, lse = _attend_as_roots(q, k, v)
-    out[:, :1], lse[:, :1] = _attend_to(slice(1, size), q[:, :1], k, v)
-    return out, lse
-
-
-def _attend_to(members: slice, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Attend within b families to some of the keys, q `(b, m, h, d)`, k and v `(b, n, h, d)`."""
-    if has_cpu_kernel(q):
-        mask = q.new_full((1, k.shape[1]), float("-inf"))
-        mask[:, members] = 0
-        return _attend_with_mask(q, k, v, mask)
-    k, v, scale = k[:, members], v[:, members], q.shape[-1] ** -0.5
-    out, lse = attend(q, k, v, scale), log_sum_exp(q, k, scale)
-    return out.unflatten(0, q.shape[:2]), lse.unflatten(0, q.shape[:2])
-
-
-def _attend_with_mask(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Attend within b families, with a mask that broadcasts to `(m, n)` and is added to scores."""
-    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-    out, lse = attend_on_cpu(q, k, v, mask[None, None], q.shape[-1] ** -0.5)
-    return out.transpose(1, 2), lse.transpose(1, 2)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:

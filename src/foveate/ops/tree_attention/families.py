@@ -7,10 +7,13 @@ attention is computed in two parts.
 """
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from .tree import Tree
 
 
 class DenseGroup(NamedTuple):
@@ -86,69 +89,50 @@ def group_families(
 
 
 class FamilyBatch(NamedTuple):
-    """Some families, each a parent followed by its children.
+    """Some families of a forest of two levels, each a root followed by its children.
 
     Attributes:
         nodes: `(members,)`, one family after another.
-        groups: For families of one size, which are consecutive: their number, that size, whether
-            children are inner nodes, and whether the parents are roots.
-        leaves: The indices in `nodes` of nodes without children.
-        parents: The indices in `nodes` of inner nodes as parents.
-        children: The indices in `nodes` of inner nodes as children.
+        groups: For families of one size, which are consecutive: their number and that size.
     """
 
     nodes: Tensor
-    groups: list[tuple[int, int, bool, bool]]
-    leaves: Tensor
-    parents: Tensor
-    children: Tensor
+    groups: list[tuple[int, int]]
 
 
-def batch_families(
-    parent: Tensor, first_child: Tensor, num_children: Tensor, max_nodes: int
-) -> list[FamilyBatch]:
-    """Divide the families of a forest into batches of up to `max_nodes` members.
+def batch_families(tree: "Tree", max_nodes: int) -> list[FamilyBatch]:
+    """Divide the families of a forest of two levels into batches of up to `max_nodes` members.
 
     A family that is larger is a batch by itself, and a root without children is a family.
 
     Args:
-        parent: See `group_families`.
-        first_child: See `group_families`.
-        num_children: See `group_families`.
+        tree: The forest, in level order.
         max_nodes: Members of a batch.
     """
-    lone = ((parent < 0) & (num_children == 0)).nonzero()
-    kinds = [(lone, lone[:, :0], False, True)] if len(lone) else []
-    kinds += _families_by_kind(parent, first_child, num_children)
-    parts: list[list[tuple[Tensor, bool, bool]]] = []
+    lone = ((tree.parent < 0) & (tree.num_children == 0)).nonzero()
+    families = [lone] if len(lone) else []
+    families += [
+        torch.cat([parents, children], dim=1)
+        for parents, children, _, _ in _families_by_kind(
+            tree.parent, tree.first_child, tree.num_children
+        )
+    ]
+    parts: list[list[Tensor]] = []
     room = 0
-    for parents, children, any_inner, are_roots in kinds:
-        members = torch.cat([parents, children], dim=1)
+    for members in families:
+        size = members.shape[1]
         while len(members):
-            if room < members.shape[1]:
+            if room < size:
                 parts.append([])
                 room = max_nodes
-            number = max(1, room // members.shape[1])
-            parts[-1].append((members[:number], any_inner, are_roots))
+            number = max(1, room // size)
+            parts[-1].append(members[:number])
             members = members[number:]
-            room -= parts[-1][-1][0].numel()
-    return [_batch(part, num_children) for part in parts]
-
-
-def _batch(part: list[tuple[Tensor, bool, bool]], num_children: Tensor) -> FamilyBatch:
-    nodes = torch.cat([members.flatten() for members, _, _ in part])
-    is_first = torch.zeros_like(nodes, dtype=torch.bool)
-    start = 0
-    for members, _, _ in part:
-        is_first[start : start + members.numel() : members.shape[1]] = True
-        start += members.numel()
-    is_leaf = num_children[nodes] == 0
-    roles = (is_leaf, is_first & ~is_leaf, ~is_first & ~is_leaf)
-    return FamilyBatch(
-        nodes,
-        [(*members.shape, any_inner, are_roots) for members, any_inner, are_roots in part],
-        *(role.nonzero()[:, 0] for role in roles),
-    )
+            room -= parts[-1][-1].numel()
+    return [
+        FamilyBatch(torch.cat([x.flatten() for x in part]), [(*x.shape,) for x in part])
+        for part in parts
+    ]
 
 
 def _families_by_kind(
