@@ -1,35 +1,27 @@
 """Which parts of TreeBert's training matter: the same training, with one part changed each time.
 
-    python benchmarks/training_corpus.py              # writes the corpus
-    python studies/ablations.py                    # trains and measures every variant, on a GPU
-    python studies/ablations.py --only full "no exchange between anchors"
-    python studies/ablations.py --passages         # the leaves instead
-    python studies/ablations.py --docs             # write the saved results into the page
+    python benchmarks/training_corpus.py --output corpus --manuals packages
+    python studies/ablations.py --corpus corpus     # trains and measures every variant, on a GPU
+    python studies/ablations.py --only "the default model" MiniLM      # measures them, untrained
+    python studies/ablations.py --docs              # write the saved results into the page
 
-All variants start from the recipe tree-bert and are shorter than the shipped model's training: 450
-steps of 262,144 tokens, on the corpus without the manuals and with each meeting once with its
-topics and once without. The longer runs, among which the recipe was chosen, follow it but for what
-their names say, on the whole corpus. The leaves of both are sentences.
+All variants start from the recipe tree-bert. Each is measured as `retrieval.py` measures, on its
+development documents, by cosines alone: of the sentence, and of the sentence plus 0.3 times that of
+its section. Documents are found by each sentence of their summary. The last measure is the rank
+correlation of cosines between sentences by themselves with those of MiniLM.
 
-With --passages, the leaves are sentences or passages, with and without exchange above them, on the
-whole corpus; without, every passage is a tree by itself, which is late chunking, trained.
-
-Each is measured as `retrieval.py` measures, on its development documents, by cosines alone: of the
-sentence, and of the sentence plus 0.3 times that of its section. Documents are found by each
-sentence of their summary. The last measure is the rank correlation of cosines between sentences by
-themselves with those of MiniLM. The variant "MiniLM" is not trained.
+The tables of sentences as leaves, and of exchange above the leaves, are of commit fd8d7adf, the
+last one whose model had them.
 """
 
 import random
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -38,8 +30,6 @@ from transformers import AutoConfig
 import arguments
 import report
 from foveate import Document, Encoder
-from foveate.preprocessing.tree import Anchor
-from foveate.preprocessing.tree_builder import TreeBuilder
 from foveate.tasks.centrality import unit
 from foveate.training import Recipe, train
 from retrieval import run_documents, run_within
@@ -55,74 +45,21 @@ from retrieval_systems import (
 from structured_documents import papers
 
 PAGE = report.STUDIES / "context.md"
-RESULTS = report.STUDIES / "results" / "ablations.json"
-PASSAGES_RESULTS = report.STUDIES / "results" / "ablations-passages.json"
+RESULTS = report.ROOT / "build" / "ablations.json"
 PAIRS = 4000  # of sentences, whose cosines are compared with MiniLM's
 SECTION_WEIGHT = 0.3
 
-PARTS = ("papers", "peps", "proposals", "meetings", "meetings_flat")
-SENTENCES = ("processor.passage_tokens=null",)
-SHORT = (
-    *SENTENCES,
-    "batch.tokens=262144",
-    "objective.distillation=4.0",
-    "training.max_steps=450",
-    "training.learning_rate=1.0e-4",
-)
 VARIANTS: dict[str, tuple[str, ...]] = {
     "full": (),
-    "no exchange between anchors": (),
+    "passages of 256": ("processor.passage_tokens=256",),
     "no negatives within documents": ("objective.in_document=0.0",),
     "from random weights": ("training.learning_rate=5.0e-4", "objective.distillation=0.0"),
-    "learning rate 2e-4": ("training.learning_rate=2.0e-4",),
+    "learning rate 1e-4": ("training.learning_rate=1.0e-4",),
     "temperature 0.03": ("objective.temperature=0.03",),
-    "half the batch, twice the steps": ("batch.tokens=131072", "training.max_steps=900"),
+    "twice the batch, half the steps": ("batch.tokens=262144", "training.max_steps=1000"),
     "without QMSum": (),
 }
-LONGER: dict[str, tuple[str, ...]] = {
-    "131,072 tokens, 2,200 steps, distillation 6": ("training.max_steps=2200",),
-    "131,072 tokens, 2,090 steps, distillation 4": (
-        "training.max_steps=2090",
-        "objective.distillation=4.0",
-    ),
-    "262,144 tokens, 1,100 steps, distillation 4": (
-        "batch.tokens=262144",
-        "training.max_steps=1100",
-        "objective.distillation=4.0",
-    ),
-    "262,144 tokens, 1,100 steps, distillation 10": (
-        "batch.tokens=262144",
-        "training.max_steps=1100",
-        "objective.distillation=10.0",
-    ),
-    "65,536 tokens, 3,850 steps, learning rate 1.5e-4": (
-        "batch.tokens=65536",
-        "training.max_steps=3850",
-        "training.learning_rate=1.5e-4",
-    ),
-    "without meetings": ("training.max_steps=2136",),
-}
-"""What the recipe tree-bert was chosen among; on the whole corpus."""
-
-PASSAGES: dict[str, tuple[str, ...]] = {
-    f"{leaves}, {steps:,} steps{alone}": (
-        f"processor.passage_tokens={most}",
-        f"training.max_steps={steps}",
-    )
-    for steps, most, leaves in (
-        (800, "null", "sentences"),
-        (800, 256, "passages of 256"),
-        (800, 448, "passages of 448"),
-        (2000, 256, "passages of 256"),
-        (2000, 448, "passages of 448"),
-    )
-    for alone in ("", ", alone")
-}
-"""Leaves of two kinds, with and without exchange above them."""
-
-UNTRAINED = "MiniLM"
-ISOLATED = ("no exchange between anchors", *(name for name in PASSAGES if name.endswith("alone")))
-WITHOUT_MEETINGS = ("without QMSum", "without meetings")
+DEFAULT, MINILM = UNTRAINED = ("the default model", "MiniLM")
 SHAPE = (
     "hidden_size",
     "num_hidden_layers",
@@ -135,11 +72,8 @@ SHAPE = (
 def main() -> None:
     parser = arguments.parser(__doc__, "data", "minilm")
     parser.add_argument("--corpus", type=Path, default=report.ROOT / "build" / "corpus")
-    names = (UNTRAINED, *VARIANTS, *LONGER)
-    parser.add_argument("--only", choices=(*names, *PASSAGES), nargs="+", default=names)
-    parser.add_argument(
-        "--passages", dest="only", action="store_const", const=tuple(PASSAGES), help="their runs"
-    )
+    names = (*UNTRAINED, *VARIANTS)
+    parser.add_argument("--only", choices=names, nargs="+", default=names)
     parser.add_argument(
         "--set", action="append", default=[], help="change an entry of every variant's recipe"
     )
@@ -149,8 +83,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        leaves = {"passages": passages_table(report.load(PASSAGES_RESULTS)["runs"])}
-        report.write_tables(PAGE, tables(options.results) | leaves)
+        report.write_tables(PAGE, tables())
         return
     minilm = options.minilm or minilm_path()
     sample = sentence_pairs(islice(papers(options.data / "scisummnet" / "dev.jsonl.gz"), 100))
@@ -159,26 +92,22 @@ def main() -> None:
     runs: dict[str, Any] = {}
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
-            is_cut = name in ISOLATED
-            with patch.object(TreeBuilder, "tree", isolated_tree) if is_cut else nullcontext():
-                start = time.perf_counter()
-                if name != UNTRAINED:
-                    train_variant(name, minilm, options.corpus, options.set, folder)
-                seconds = time.perf_counter() - start
-                encoder = Encoder.from_pretrained(
-                    minilm if name == UNTRAINED else folder,
-                    context="sentence" if name == UNTRAINED else None,
-                    device=options.device,
-                )
-                vectors = Vectors(encoder)
-                runs[name] = {
-                    "seconds": round(seconds),
-                    "within": means(run_within(options.data, options.limit, vectors)),
-                    "documents": means(run_documents(options.data, options.limit, vectors)),
-                    "Spearman": round(rank_correlation(cosines(encoder, sample), expected), 3),
-                }
-        variants = VARIANTS | LONGER | PASSAGES
-        setting = {"short": SHORT, "variants": variants, "set": options.set}
+            start = time.perf_counter()
+            if name in VARIANTS:
+                train_variant(name, minilm, options.corpus, options.set, folder)
+            seconds = time.perf_counter() - start
+            path = {DEFAULT: None, MINILM: minilm}.get(name, folder)
+            encoder = Encoder.from_pretrained(
+                path, context="sentence" if name == MINILM else None, device=options.device
+            )
+            vectors = Vectors(encoder)
+            runs[name] = {
+                "seconds": round(seconds),
+                "within": means(run_within(options.data, options.limit, vectors)),
+                "documents": means(run_documents(options.data, options.limit, vectors)),
+                "Spearman": round(rank_correlation(cosines(encoder, sample), expected), 3),
+            }
+        setting = {"variants": VARIANTS, "set": options.set}
         report.save(options.results, {"setting": setting, "runs": runs}, "transformers", "triton")
 
 
@@ -189,42 +118,19 @@ def train_variant(
     name: str, minilm: str, corpus: Path, overrides: Sequence[str], output: str
 ) -> None:
     """Train a variant and save it."""
-    is_long = name in LONGER or name in PASSAGES
-    parts = [path.stem for path in sorted(corpus.glob("*.jsonl"))] if is_long else PARTS
     files = [
-        str(corpus / f"{part}.jsonl")
-        for part in parts
-        if not (name in WITHOUT_MEETINGS and part.startswith("meetings"))
+        str(path)
+        for path in sorted(corpus.glob("*.jsonl"))
+        if not (name == "without QMSum" and path.stem.startswith("meetings"))
     ]
     entries = [f"model.checkpoint={minilm}", f"tokenizer={minilm}", f"data.train={files}"]
-    entries += [
-        "training.save_strategy=no",
-        *_overrides(name),
-    ]
+    entries += ["training.save_strategy=no", *VARIANTS[name]]
     recipe = Recipe.load("tree-bert", [*entries, *overrides])
     if name == "from random weights":
         config = AutoConfig.from_pretrained(minilm)
         shape = {entry: getattr(config, entry) for entry in SHAPE}
         recipe = replace(recipe, model={"type": "tree_bert", **shape})
     train(recipe, output)
-
-
-def _overrides(name: str) -> tuple[str, ...]:
-    """Return what a variant changes in the recipe."""
-    if name in PASSAGES:
-        return PASSAGES[name]
-    return SENTENCES + LONGER[name] if name in LONGER else SHORT + VARIANTS[name]
-
-
-_tree = TreeBuilder.tree
-
-
-def isolated_tree(builder: TreeBuilder, *outlines: Sequence[Anchor], query: str = "") -> Any:
-    """Build a forest in which every anchor is a tree by itself, with its tokens."""
-    nodes, owners = _tree(builder, *outlines, query=query)
-    is_anchor = nodes.parent_ids.new_zeros(len(nodes.parent_ids), dtype=torch.bool)
-    is_anchor[nodes.parent_ids[nodes.parent_ids >= 0]] = True
-    return replace(nodes, parent_ids=nodes.parent_ids.masked_fill(is_anchor, -1)), owners
 
 
 # Measures
@@ -307,18 +213,20 @@ def rank_correlation(a: Tensor, b: Tensor) -> float:
 # Tables
 
 
-def tables(path: Path) -> dict[str, str]:
+def tables() -> dict[str, str]:
     """Return the tables of saved results, by the names that the page gives them."""
-    runs = report.load(path)["runs"]
-    short = {name: run for name, run in runs.items() if name not in LONGER}
-    longer = {name: run for name, run in runs.items() if name in LONGER}
-    found = {}
-    for kind, group in (("ablations", short), ("longer runs", longer)):
-        if group:
-            found[kind] = within_table(group)
-    if any("documents" in run for run in short.values()):
-        found["documents"] = documents_table(short)
-    return found
+    results = report.STUDIES / "results"
+    sentences = report.load(results / "ablations.json")["runs"]
+    passages = report.load(results / "ablations-passages.json")["runs"]
+    removed = report.load(results / "ablations-without-exchange.json")["runs"]
+    with_exchange = passages["passages of 448, 2,000 steps"]
+    both = {"with exchange": with_exchange, "without exchange": removed[DEFAULT]}
+    return {
+        "passages": passages_table(passages),
+        "removed": passages_table(both),
+        "documents": documents_table(removed),
+        "sentences": within_table(sentences),
+    }
 
 
 def passages_table(runs: dict[str, Any]) -> str:
@@ -351,7 +259,7 @@ def within_table(runs: dict[str, Any]) -> str:
 
 def documents_table(runs: dict[str, Any]) -> str:
     """Format R@1 of documents by each kind of vector."""
-    measured = {name: run["documents"] for name, run in runs.items() if "documents" in run}
+    measured = {name: run["documents"] for name, run in runs.items()}
     sets = next(iter(measured.values()))
     rows = [
         [
