@@ -44,6 +44,9 @@ _TOKENS_PER_CHUNK = 16384
 _TOKENS_IN_CACHE = 2048
 """Tokens of passages that go through all layers at once on a CPU."""
 
+_ROWS = 128
+"""What the rows of a batch are filled up to a multiple of: only blocks of few sizes are reused."""
+
 _JSON_TYPES: dict[Any, tuple[type, ...]] = {
     int: (int,),
     float: (int, float),
@@ -613,7 +616,9 @@ class TreeBertLayers(nn.Module):
         for batch in batch_families(passages.tree, _TOKENS_IN_CACHE):
             position = passages.position[batch.nodes]
             states = self.embeddings(words(input_ids[batch.nodes]), position)
-            states = widened(self.encoder.read(states, batch))
+            missing = -len(states) % _ROWS
+            states = self.encoder.read(F.pad(states, (0, 0, 0, missing)), batch)
+            states = widened(states[: len(batch.nodes)])
             index, is_end = passages.anchor[batch.nodes], passages.is_anchor[batch.nodes]
             sums.index_add_(0, index, states)
             own.index_copy_(0, index[is_end], states[is_end])

@@ -1,6 +1,7 @@
 """Attention within the families of a forest of two levels equals the dense definition."""
 
 import torch
+import torch.nn.functional as F
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -19,12 +20,16 @@ def forest(sizes):
     return [-1] * len(sizes) + children
 
 
-def attend(sizes, qkv, max_nodes=64):
+def attend(sizes, qkv, max_nodes=64, extra=0):
     tree = Tree.from_parents(forest(sizes))
     out = torch.full_like(qkv[0], torch.nan)
     for batch in batch_families(tree, max_nodes):
-        assert len(batch.nodes) <= max(max_nodes, 1 + max(sizes))
-        out[batch.nodes] = attend_families(*(x[batch.nodes] for x in qkv), batch)
+        number = len(batch.nodes)
+        assert number <= max(max_nodes, 1 + max(sizes))
+        filled = (F.pad(x[batch.nodes], (0, 0, 0, 0, 0, extra)) for x in qkv)
+        attended = attend_families(*filled, batch)
+        assert (attended[number:] == 0).all()
+        out[batch.nodes] = attended[:number]
     return out
 
 
@@ -38,14 +43,15 @@ def qkv_of(nodes, dtype):
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=8),
     st.sampled_from(list(TOLERANCE)),
+    st.integers(0, 20),
 )
-@example([0], torch.float32)
-@example([0] * 40, torch.float32)
-@example([1030, 3], torch.float32)  # too large a family for more keys than it has
-def test_every_forest_equals_the_reference(sizes, dtype):
+@example([0], torch.float32, 0)
+@example([0] * 40, torch.float32, 1)
+@example([1030, 3], torch.float32, 0)  # too large a family for more keys than it has
+def test_every_forest_equals_the_reference(sizes, dtype, extra):
     qkv = qkv_of(len(forest(sizes)), dtype)
     expected = reference(*qkv.double(), torch.tensor(forest(sizes)), EDGES, HEAD_DIM**-0.5)
-    actual = attend(sizes, qkv)
+    actual = attend(sizes, qkv, extra=extra)
     assert actual.dtype == dtype
     assert relative_error(actual, expected) < TOLERANCE[dtype]
 

@@ -24,15 +24,15 @@ def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> Tens
     """Attend within the families of a forest of two levels, without gradients.
 
     Args:
-        q: Queries `(members, heads, head_dim)`, one family after another.
+        q: Queries `(members or more, heads, head_dim)`, one family after another.
         k: Keys, same shape, finite.
         v: Values, same shape, finite.
         batch: The families.
 
     Returns:
-        The output `(members, heads, head_dim)`.
+        The output, shaped like the queries, 0 beyond the members.
     """
-    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    out = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
     start = 0
     for number, size in batch.groups:
         group = slice(start, start + number * size)
