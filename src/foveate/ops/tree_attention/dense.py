@@ -40,8 +40,8 @@ def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> Tens
         keys, values = (_blocks(x, start, number, size) for x in (k, v))
         mask = q.new_full((1, keys.shape[1]), float("-inf"))
         mask[:, :size] = 0
-        qkv = (x.transpose(1, 2) for x in (queries, keys, values))
-        attended = F.scaled_dot_product_attention(*qkv, attn_mask=mask)
+        queries, keys, values = (x.transpose(1, 2) for x in (queries, keys, values))
+        attended = F.scaled_dot_product_attention(queries, keys, values, mask)
         out[group] = attended.transpose(1, 2).flatten(0, 1)
         start = group.stop
     return out
