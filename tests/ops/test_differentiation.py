@@ -14,7 +14,6 @@ from foveate.models.speed_ups import speed_up
 from foveate.models.vcc import VccBertConfig, VccBertModel
 from foveate.ops.feed_forward import relu_feed_forward
 from foveate.ops.fovea_attention import fovea_attention
-from foveate.ops.gated_gelu import gated_gelu
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.tree_attention import Tree, tree_attention
 from foveate.ops.window_attention import global_attention, window_attention
@@ -24,7 +23,6 @@ OPS = {
     "window": lambda q, k, v: window_attention(q, k, v, (2, 3)),
     "relative": relative_attention,
     "fovea": lambda q, k, v: fovea_attention(q, k, v, block_size=2, k_neighbours=1),
-    "gated GELU": lambda q, k, v: gated_gelu(q, k) + v,
 }
 
 
@@ -82,7 +80,6 @@ def test_vcc_models_have_second_derivatives_by_the_reference(monkeypatch):
 TREE = Tree.from_parents([-1, 0, 1, 1, 0, 4, 4, 4, 0])
 TRANSFORMED = {
     "tree": lambda q, k, v: tree_attention(q, k, v, TREE),
-    "gated GELU": lambda q, k, v: gated_gelu(q, k) * v,
     "feed-forward": lambda q, k, v: relu_feed_forward(q, k[0], v[0].T),
 }
 BY_REFERENCE = {

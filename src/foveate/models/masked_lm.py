@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 from transformers.modeling_outputs import MaskedLMOutput
 
-from foveate.ops.cross_entropy import cross_entropy
+from foveate.ops.precision import widened
 from foveate.preprocessing.collate import IGNORE_INDEX
 
 
@@ -40,6 +41,5 @@ def masked_lm_output(
         hidden_states = hidden_states.flatten(0, 1).index_select(0, labelled)
     logits, loss = head(hidden_states), None
     if labels is not None:
-        losses = cross_entropy(logits.flatten(0, -2), labels.flatten().long())
-        loss = losses.sum() / (labels != IGNORE_INDEX).sum()
+        loss = F.cross_entropy(widened(logits.flatten(0, -2)), labels.flatten().long())
     return MaskedLMOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)

@@ -4,7 +4,6 @@ Inside the encoder, all documents of a batch are packed in level order: `(tokens
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -305,19 +304,6 @@ class HDTPreTrainedModel(PreTrainedModel):
                 init.zeros_(module.bias)
 
 
-@dataclass
-class HDTEncoderOutput:
-    """Output of the encoder, packed in level order.
-
-    Attributes:
-        last_hidden_state: `(tokens, d_model)`, after the final norm.
-        hidden_states: The input of every block, if requested, and the last hidden state.
-    """
-
-    last_hidden_state: Tensor
-    hidden_states: tuple[Tensor, ...]
-
-
 class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
     """The blocks, on tokens packed in level order."""
 
@@ -340,12 +326,10 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
         self.post_init()
 
     def forward(
-        self, embeddings: Tensor, tree: Tree, output_hidden_states: bool = False
-    ) -> HDTEncoderOutput:
+        self, embeddings: Tensor, tree: Tree, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
         """Encode token embeddings `(tokens, d_model)` in the order of the tree."""
-        states: list[Tensor] | None = [] if output_hidden_states else None
-        last = self.run_on_tree(embeddings, tree, states)
-        return HDTEncoderOutput(last, (*(states or ()), last))
+        return self.run_on_tree(embeddings, tree, all_hidden_states)
 
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
@@ -465,13 +449,13 @@ class HDTModel(HDTPreTrainedModel):
             raise ValueError("HDT needs input_ids or inputs_embeds")
         if output_hidden_states is None:
             output_hidden_states = bool(self.config.output_hidden_states)
-        encoded = self.encoder(embeddings, packed.tree, output_hidden_states)
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        encoded = self.encoder(embeddings, packed.tree, states)
+        last = packed.unpack(encoded)
         return BaseModelOutputWithPooling(
-            last_hidden_state=packed.unpack(encoded.last_hidden_state),
-            pooler_output=self.pooler(encoded.last_hidden_state[packed.first]),
-            hidden_states=tuple(map(packed.unpack, encoded.hidden_states))
-            if output_hidden_states
-            else None,
+            last_hidden_state=last,
+            pooler_output=self.pooler(encoded[packed.first]),
+            hidden_states=None if states is None else (*map(packed.unpack, states), last),
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin
 from transformers import initialization as init
@@ -20,7 +21,6 @@ from foveate.models.masks import mask_to_bias
 from foveate.models.packing import PackedForest
 from foveate.models.utils import bias_table
 from foveate.ops.compiling import uncompiled
-from foveate.ops.cross_entropy import cross_entropy
 from foveate.ops.precision import widened
 from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
@@ -414,7 +414,7 @@ class _DocumentEncoding:
         if input_ids is None:
             raise ValueError("HDT needs input_ids")
         embeddings = packed.embed(self.shared, input_ids)
-        hidden_states = self.encoder(embeddings, packed.tree).last_hidden_state
+        hidden_states = self.encoder(embeddings, packed.tree)
         memory, mask = select_memory(
             hidden_states, packed.tree, decode_anchors or self.config.decode_anchors
         )
@@ -583,8 +583,9 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
         logits = self.lm_head(hidden_states * self.config.d_model**-0.5)
         loss = None
         if labels is not None:
-            losses = cross_entropy(logits, labels)
-            loss = losses.sum() / (labels != IGNORE_INDEX).sum().clamp(min=1)
+            wide = widened(logits).flatten(0, 1)
+            total = F.cross_entropy(wide, labels.flatten(), reduction="sum")
+            loss = total / (labels != IGNORE_INDEX).sum().clamp(min=1)
         return Seq2SeqLMOutput(  # the name of the cache depends on the version of transformers
             loss, logits, cache, encoder_last_hidden_state=encoder_outputs.last_hidden_state
         )

@@ -5,12 +5,10 @@ from typing import TypeVar
 from torch import nn
 from transformers.models.led.modeling_led import (
     LEDEncoder,
-    LEDEncoderLayer,
     LEDEncoderSelfAttention,
 )
 from transformers.models.longformer.modeling_longformer import (
     LongformerEncoder,
-    LongformerLayer,
     LongformerModel,
     LongformerSelfAttention,
 )
@@ -29,7 +27,7 @@ from transformers.models.t5.modeling_t5 import (
     T5Stack,
 )
 
-from . import bert_layers, longformer, longt5, t5, t5_layers
+from . import longformer, longt5, t5, t5_layers
 from .cuda_graphs import capture, release
 from .patching import Patch, apply_patches
 
@@ -70,9 +68,6 @@ MODEL_PATCHES = (
 """What gives the attention its masks and layouts."""
 
 LAYER_PATCHES = (
-    Patch(LongformerLayer, longformer.UnchunkedLongformerLayer),
-    Patch(LEDEncoderLayer, longformer.FusedLEDEncoderLayer),
-    *bert_layers.LONGFORMER_PATCHES,
     Patch(T5LayerNorm, t5_layers.FusedT5LayerNorm),
     Patch(LongT5LayerNorm, t5_layers.FusedLongT5LayerNorm),
     Patch(T5DenseActDense, t5_layers.FusedT5DenseActDense),

@@ -30,7 +30,6 @@ from transformers.utils.generic import can_return_tuple
 from foveate.models.masked_lm import masked_lm_output
 from foveate.models.packing import PackedSequences
 from foveate.models.projections import project_heads
-from foveate.models.speed_ups.bert_layers import BERT_PATCHES
 from foveate.models.speed_ups.patching import Patch, apply_patches
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
@@ -251,7 +250,6 @@ VCC_PATCHES = (
     Patch(RobertaClassificationHead, VccRobertaClassificationHead),
     Patch(RobertaLayer, VccRobertaLayer),
     Patch(RobertaModel, VccRobertaModel),
-    *BERT_PATCHES,
 )
 """What VCC swaps in models of transformers for good."""
 
