@@ -74,11 +74,11 @@ def longformer():
     return speed_up(LongformerModel(config)).eval()
 
 
-def fovea(coverage="full"):
+def fovea():
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2}
     # Padding is drawn dropout for, too: without it, training is the same with and without.
-    config = FoveaConfig(**sizes, num_heads=2, block_size=32, coverage=coverage, dropout_rate=0.0)
+    config = FoveaConfig(**sizes, num_heads=2, block_size=32, dropout_rate=0.0)
     return FoveaEncoderModel(config).eval()
 
 
@@ -227,7 +227,7 @@ def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
             unmasked = [one(**inputs).last_hidden_state for one in (captured, model)]
             assert agree(*unmasked)
         assert len(stand_in) == len(cuda_graphs._graphs_by_module[encoder_of(captured)].graphs)
-        assert len(stand_in) <= 3
+        assert len(stand_in) <= (4 if name == "Fovea" else 3)  # Fovea's are not padded
         states = [one(**kinds[0], output_hidden_states=True) for one in (captured, model)]
         for a, b in zip(*(one.hidden_states for one in states), strict=True):
             assert torch.equal(a, b)
@@ -690,7 +690,7 @@ def test_training_with_graphs(name, dtype):
 
 
 @gpu
-@pytest.mark.parametrize("name", ["Fovea", "LongT5 local", "LongT5 transient-global"])
+@pytest.mark.parametrize("name", ["LongT5 local", "LongT5 transient-global"])
 def test_padded_rows_draw_dropout_anew(name):
     model = MODELS[name]().cuda()
     for part in model.modules():
@@ -732,16 +732,6 @@ def share_a_graph(model, batches):
     return True
 
 
-@gpu
-@pytest.mark.parametrize("coverage", ["full", "paper"])
-def test_foveas_of_any_lengths_share_a_graph(coverage):
-    model, batches = fovea(coverage).cuda(), []
-    for seed, lengths in enumerate([[1100, 1, 700], [1150, 900, 0], [33, 32, 1], [64, 1024, 65]]):
-        batches.append(batch(model, "cuda", 3, 1150, seed=seed))
-        with_lengths(batches[-1], lengths, seed)
-    assert share_a_graph(model, batches)
-
-
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
 @pytest.mark.parametrize("name", ["VCC T5", "VCC BERT"])
 def test_vccs_of_any_lengths_share_a_graph(name, device, monkeypatch):
@@ -773,9 +763,8 @@ def test_sequences_shorter_than_their_slots_share_a_graph(has_mask, monkeypatch)
 
 
 @gpu
-@pytest.mark.parametrize("name", ["Fovea", "LongT5 transient-global"])
-def test_training_steps_do_not_wait_for_the_gpu(name):
-    model = capture(MODELS[name]().cuda().train())
+def test_training_steps_do_not_wait_for_the_gpu():
+    model = capture(longt5("transient-global").cuda().train())
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     kinds = [batch(model, "cuda", padding=padding, seed=padding) for padding in (0, 9, 20, 7)]
     for waits, inputs in zip((True, True, True, False), kinds, strict=True):

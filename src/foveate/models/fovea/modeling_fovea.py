@@ -23,13 +23,9 @@ from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.models.speed_ups.patching import apply_patches
 from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.utils import bias_table
-from foveate.ops.fovea_attention import PaddedRows, fovea_attention
+from foveate.ops.fovea_attention import fovea_attention
 
-from .aligned_rows import AlignedRows
 from .configuration_fovea import FoveaConfig
-
-Lengths = list[int] | PaddedRows
-"""Number of tokens of each sequence, or of each row of which the rest is padding."""
 
 _LONGT5_NAMES = {r"\.(Local|TransientGlobal)SelfAttention\.": ".SelfAttention."}
 
@@ -54,14 +50,14 @@ class FoveaAttention(nn.Module):
         self.coverage = config.coverage
 
     def forward(
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
     ) -> tuple[Tensor, Tensor]:
         """Let every token attend to its own sequence, fine to coarse.
 
         Args:
             hidden_states: `(tokens, d_model)`, sequence after sequence.
             bias: `(num_buckets, heads)`, the biases of block 0; None in block 0.
-            lengths: Number of tokens of each sequence, or padded rows.
+            lengths: Number of tokens of each sequence.
 
         Returns:
             The output `(tokens, d_model)`, and the biases.
@@ -94,7 +90,7 @@ class FoveaSelfAttentionLayer(nn.Module):
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
     ) -> tuple[Tensor, Tensor]:
         """Apply the layer, see `FoveaAttention.forward`."""
         attended, bias = self.SelfAttention(self.layer_norm(hidden_states), bias, lengths)
@@ -110,7 +106,7 @@ class FoveaBlock(GradientCheckpointingLayer):
         self.layer = nn.ModuleList([attention, T5LayerFF(config)])
 
     def forward(
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
     ) -> tuple[Tensor, Tensor]:
         """Apply both layers."""
         hidden_states, bias = self.layer[0](hidden_states, bias, lengths)
@@ -227,8 +223,8 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
         states: list[Tensor] | None = [] if output_hidden_states else None
         like = self.embed_tokens.weight
         num_elements = tokens.shape[0] * tokens.shape[1] * like.shape[1]
-        run_layers, pads = self.layer_runner(like, num_elements, states)
-        packed = self._packed(tokens, attention_mask, pads)
+        run_layers, _ = self.layer_runner(like, num_elements, states)
+        packed = PackedSequences.from_mask(attention_mask, (tokens.shape[0], tokens.shape[1]))
         # The embeddings have no name here, so that they can be freed after the first block.
         hidden_states = run_layers(
             self.dropout(
@@ -245,28 +241,10 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
             hidden_states=None if states is None else (*map(packed.unpack, states), last),
         )
 
-    def _packed(
-        self, tokens: Tensor, attention_mask: Tensor | None, pads: bool
-    ) -> PackedSequences | AlignedRows:
-        """Choose between the real tokens of a batch and, for a graph of any lengths, its rows."""
-        batch, length = tokens.shape[:2]
-        if pads:
-            from foveate.ops._triton.math import bucket_size  # with graphs, there is Triton
-
-            size = bucket_size(length)
-            if attention_mask is not None or size > length:
-                return AlignedRows.from_mask(attention_mask, (batch, length), size, tokens.device)
-        return PackedSequences.from_mask(attention_mask, (batch, length))
-
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
     ) -> Tensor:
-        """Apply all blocks to packed tokens.
-
-        The layout is the lengths of the sequences, or those of padded rows as a tensor.
-        """
-        if isinstance(layout, Tensor):
-            layout = PaddedRows(layout, len(hidden_states) // len(layout))
+        """Apply all blocks to packed tokens; the layout is the lengths of the sequences."""
         bias = None
         for block in self.block:
             if all_hidden_states is not None:

@@ -130,8 +130,8 @@ def capture(model: Model) -> Model:
     that size, whatever their lengths or structure; up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of
     width 768. Beyond that, where the GPU is the bottleneck, trees (HDT and TreeBert) are not
     captured, and in other models the shape includes the length of each sequence without its
-    padding, and in VCC the number of its VIP tokens. In Longformer and LED it always includes the
-    number of global tokens.
+    padding, as it always does in Fovea, and in VCC the number of its VIP tokens. In Longformer and
+    LED it always includes the number of global tokens.
 
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or
