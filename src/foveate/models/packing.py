@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from foveate.ops.compiling import refuse_export, uncompiled
-from foveate.ops.differentiation import is_transformed
 from foveate.ops.tree_attention import Tree
 
 
@@ -49,8 +48,7 @@ class PackedIndices:
         """Scatter `(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
         batch, length = self.shape
         flat = packed
-        is_full = self.indices is not None and len(self.indices) == batch * length
-        if is_full and not is_transformed():
+        if self.indices is not None and len(self.indices) == batch * length:
             flat = _Permute.apply(packed, self.indices)
         elif self.indices is not None:
             zeros = packed.new_zeros(batch * length, *packed.shape[1:])

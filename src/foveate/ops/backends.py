@@ -6,8 +6,6 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from .differentiation import is_transformed
-
 has_triton = find_spec("triton") is not None
 """Whether Triton, which compiles the GPU kernels, is installed."""
 
@@ -48,8 +46,6 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
         return f"it needs tensors on a GPU, got {x.device} (or TRITON_INTERPRET=1, for tests)"
     if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return f"it computes in float16, bfloat16 and float32, got {x.dtype}"
-    if is_transformed():
-        return "it cannot be transformed by torch.func"
     if widest is not None and x.shape[-1] > widest:
         return f"it supports heads of up to {widest} channels, got {x.shape[-1]}"
     return None

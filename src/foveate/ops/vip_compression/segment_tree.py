@@ -18,10 +18,8 @@ import torch
 from torch import Tensor
 
 from foveate.ops.backends import choose
-from foveate.ops.differentiation import is_transformed
 
 from . import eager as _eager
-from . import plain as _plain
 
 
 class SegmentTree(NamedTuple):
@@ -83,9 +81,8 @@ class SegmentTree(NamedTuple):
 
 def implementation(x: Tensor, backend: str | None) -> ModuleType:
     """Return the module whose `build`, `select`, `split`, `merge` and `spread` run on x."""
-    backend = choose(backend, x, widest=None)
-    if backend == "triton":
+    if choose(backend, x, widest=None) == "triton":
         from . import triton as _triton
 
         return _triton
-    return _plain if backend == "reference" or is_transformed() else _eager
+    return _eager

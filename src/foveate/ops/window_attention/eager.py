@@ -22,7 +22,7 @@ from torch import Tensor
 from foveate.ops._packed.buckets import bias_by_distance
 from foveate.ops._packed.cpu_kernel import attend
 from foveate.ops.compiling import uncompiled
-from foveate.ops.differentiation import once_differentiable, refuse_transforms
+from foveate.ops.differentiation import once_differentiable
 from foveate.ops.precision import accumulation_dtype, widened, zero_gradient
 
 from .global_attention import GlobalKeysValues, masked_key_bias
@@ -48,7 +48,6 @@ def window_attention(
     scale: float,
 ) -> Tensor:
     """Compute softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
-    refuse_transforms()
     kv = global_keys_values
     size = min(max(lengths), max(64, min(256, (sum(window) + 1) // 4)))
     dtype = accumulation_dtype(q.dtype)
