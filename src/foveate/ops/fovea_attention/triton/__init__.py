@@ -41,17 +41,9 @@ _OPTIONS = (
 )
 
 
-def _fake_forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    lengths: list[int],
-    block_size: int,
-    k_neighbours: int,
-    *rest: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _fake_forward(q: Tensor, k: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     _, heads, head_dim = q.shape
+    _, _, lengths, block_size, k_neighbours, *_ = arguments
     windows = num_windows(lengths, block_size, k_neighbours)
     return *empty_outputs(q), k.new_empty((2, windows, heads, head_dim))
 
@@ -62,22 +54,11 @@ def _fake_forward(
     fake=_fake_forward,
 )
 def forward_op(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    lengths: list[int],
-    block_size: int,
-    k_neighbours: int,
-    coverage: str,
-    max_distance: int,
-    scale: float,
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the output, the log-sum-exps and the keys and values of all windows."""
-    key = ScheduleKey.from_arguments(
-        q, bias, lengths, block_size, k_neighbours, coverage, max_distance
-    )
-    schedule = build_schedule(key, q.device)
+    *nodes, scale = options
+    schedule = build_schedule(ScheduleKey.from_arguments(q, bias, *nodes), q.device)
     windows = build_windows(adjacent(k), adjacent(v), schedule)
     return *forward(adjacent(q), windows, schedule.bias(bias), schedule, scale), windows
 
@@ -100,18 +81,11 @@ def backward_op(
     bias: Tensor | None,
     o: Tensor,
     lse: Tensor,
-    lengths: list[int],
-    block_size: int,
-    k_neighbours: int,
-    coverage: str,
-    max_distance: int,
-    scale: float,
+    *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of q, of k and v, and of the bias."""
-    key = ScheduleKey.from_arguments(
-        q, bias, lengths, block_size, k_neighbours, coverage, max_distance
-    )
-    schedule = build_schedule(key, q.device)
+    *nodes, scale = options
+    schedule = build_schedule(ScheduleKey.from_arguments(q, bias, *nodes), q.device)
     dq, d_kv, d_bias = backward(
         adjacent(grad), adjacent(q), windows, schedule.bias(bias), o, lse, schedule, scale
     )
