@@ -13,16 +13,6 @@ def test_plots_of_a_document(foveate, fish, tmp_path, name):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_windows_take_no_file(foveate, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, output, _ = foveate("plot", "windows", "--tokens", 16, "--window", 4, "--keywords", 2)
-    assert (code, output) == (0, "picture: windows.png\n")
-    assert (tmp_path / "windows.png").read_bytes().startswith(b"\x89PNG")
-    code, _, error = foveate("plot", "windows", "fish.md")
-    assert code == 2
-    assert "fish.md" in error
-
-
 def test_what_a_query_makes_a_model_look_at(foveate, fish, tmp_path):
     query, picture = "who eats small fish?", tmp_path / "a.svg"
     code, output, _ = foveate("plot", "vip", query, fish, "-o", picture, "--device", "cpu")
@@ -55,10 +45,8 @@ def test_highlights_need_pages(foveate, fish, tmp_path):
         (["tree", "fish.md", "-o", "a.txt"], "must end in the name of an image format"),
         (["fovea", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
         (["vip", "cod", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
-        (["windows", "-o", "nowhere/a.png"], "cannot be written"),
         (["tree", "fish.md", "--window", "0"], "--window"),
         (["fovea", "fish.md", "--neighbours", "0"], "--neighbours"),
-        (["windows", "--window", "1"], "--window"),
         (["tree", "eel.md"], "eel.md does not exist"),
     ],
 )

@@ -18,7 +18,6 @@ app = typer.Typer(
     foveate plot pdf paper.pdf --search "how were the fish counted?" -o found.pdf
     foveate plot tree thesis.pdf -o tree.png
     foveate plot fovea book.txt -o fovea.svg
-    foveate plot windows
     foveate plot vip "who pays for the bridge?" minutes.txt
     """,
 )
@@ -152,34 +151,6 @@ def fovea(
     from foveate.tasks.plots import plot_fovea
 
     plot_fovea(document, output, k_neighbours=neighbours, model=model)
-    common.show_path("picture", output)
-
-
-@app.command("windows")
-def windows(
-    output: _Output = "windows.png",
-    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Length of the sequence.")] = 48,
-    window: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=2,
-            help="Number of tokens, on both sides together, that a token attends to.",
-        ),
-    ] = 8,
-    keywords: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Number of keyword tokens.")
-    ] = 5,
-) -> None:
-    """Draw full, Longformer, BigBird and keyword attention side by side, without a document.
-
-    \b
-    foveate plot windows
-    foveate plot windows -o patterns.svg --tokens 64 --keywords 8
-    """
-    from foveate.tasks.plots import plot_windows
-
-    plot_windows(output, num_tokens=tokens, window=window, num_keywords=keywords)
     common.show_path("picture", output)
 
 
