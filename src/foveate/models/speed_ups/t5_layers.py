@@ -9,14 +9,11 @@ from transformers.models.t5.modeling_t5 import (
     T5DenseActDense,
     T5DenseGatedActDense,
     T5LayerNorm,
-    T5PreTrainedModel,
 )
 
 from foveate.models.projections import feed_forward, to_weight_dtype
 from foveate.ops.backends import autocast
 from foveate.ops.rms_norm import rms_norm
-
-from .patching import Patch
 
 _GELU_TANH = tuple(type(ACT2FN[name]) for name in ("gelu_new", "gelu_pytorch_tanh"))
 """Two names in transformers for one function."""
@@ -54,10 +51,6 @@ class FusedT5LayerNorm(_Float32MeanRMSNorm, T5LayerNorm):
 
 class FusedLongT5LayerNorm(_Float32MeanRMSNorm, LongT5LayerNorm):
     """LongT5's norm."""
-
-
-class PreciseT5LayerNorm(RMSNorm, T5LayerNorm):
-    """T5's norm, in float64 throughout in float64 models."""
 
 
 class GatedGELUDense(nn.Module):
@@ -108,22 +101,3 @@ class FusedT5DenseActDense(ReLUDense, T5DenseActDense):
 
 class FusedLongT5DenseGatedActDense(GatedGELUDense, LongT5DenseGatedActDense):
     """LongT5's gated feed-forward."""
-
-
-DERIVED_MODEL_PATCHES = (
-    Patch(T5LayerNorm, PreciseT5LayerNorm),
-    Patch(T5DenseActDense, FusedT5DenseActDense),
-    Patch(T5DenseGatedActDense, FusedT5DenseGatedActDense),
-)
-"""What Fovea and VCC, which are built of T5's layers, swap in their own encoders for good."""
-
-
-class DerivedT5Model(T5PreTrainedModel):
-    """Base class of models that are built from T5's layers."""
-
-    accepts_loss_kwargs = False  # the losses are means over a batch
-
-    @classmethod
-    def is_custom_code(cls) -> bool:
-        """Return False, so that T5's initialization reaches the layers of this model."""
-        return False
