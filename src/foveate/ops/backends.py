@@ -13,15 +13,16 @@ _AUTOCAST = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "privateuseone")
 """Types of devices that have autocast; asking torch for them cannot be compiled in torch 2.11."""
 
 BACKENDS = ("auto", "triton", "eager", "reference")
+"""Implementations of an op: "triton" is kernels for GPUs, "eager" plain PyTorch for any device, both
+mostly in linear memory, and "reference" the definition. "auto" is "triton" where that can run,
+otherwise "eager". The environment variable FOVEATE_BACKEND names the default."""
 
 
 def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
     """Resolve the backend for a tensor: "triton", "eager" or "reference".
 
     Args:
-        backend: One of `BACKENDS`. "auto" chooses "triton" on a GPU if the kernels can run,
-            otherwise "eager". If None, the value of the environment variable FOVEATE_BACKEND, or
-            "auto" if that is not set.
+        backend: One of `BACKENDS`; if None, the environment's, or "auto".
         x: A tensor that the op computes with; for attention the queries.
         widest: The largest last dimension of `x` that the kernels support; None for no limit.
 

@@ -24,9 +24,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = Non
         x: `(..., channels)`, any floating dtype.
         weight: `(channels,)`, in the dtype of x.
         eps: Added to the mean square.
-        backend: "triton" (a GPU kernel for the gradient), "eager" (any device), "reference" (the
-            definition), or "auto": "triton" where it can run, otherwise "eager". If None, the value
-            of the environment variable FOVEATE_BACKEND, or "auto" if that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         A tensor of the shape and dtype of x.

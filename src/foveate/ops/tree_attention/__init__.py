@@ -38,10 +38,7 @@ def tree_attention(
         tree: The forest, on the same device.
         edges: A subset of {"parent", "siblings", "children"}.
         scale: Factor on the scores, 1/√head_dim if None.
-        backend: "triton" (GPU kernels with linear memory: one float32 per node and head beyond
-            inputs and outputs), "eager" (any device, linear memory), "reference" (the dense
-            definition), or "auto": "triton" where it can run, otherwise "eager". If None, the
-            value of the environment variable FOVEATE_BACKEND, or "auto" if that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q` and in the node order of `tree`.
