@@ -13,8 +13,8 @@ _AUTOCAST = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "privateuseone")
 """Types of devices that have autocast; asking torch for them cannot be compiled in torch 2.11."""
 
 BACKENDS = ("auto", "triton", "eager", "reference")
-"""Implementations of an op: "triton" is kernels for GPUs, "eager" plain PyTorch for any device, both
-mostly in linear memory, and "reference" the definition. "auto" is "triton" where that can run,
+"""Implementations of an op: "triton" is kernels for GPUs, "eager" plain PyTorch for any device,
+both mostly in linear memory, and "reference" the definition. "auto" is "triton" where that can run,
 otherwise "eager". The environment variable FOVEATE_BACKEND names the default."""
 
 
