@@ -274,8 +274,8 @@ def _with_vip_mask(head: type[nn.Module]) -> Callable[..., Any]:
 class _MaskedLM(_PatchedModel):
     """Predicts masked tokens, in place of the forward of transformers.
 
-    With labels and `config.sparse_prediction`, its `logits` `(labelled tokens, vocab_size)` are
-    those of the tokens whose label counts, in their order.
+    With labels, its `logits` `(labelled tokens, vocab_size)` are those of the tokens whose label
+    counts, in their order.
     """
 
     config: Any
@@ -300,8 +300,7 @@ class _MaskedLM(_PatchedModel):
         reject_unsupported(self.config, kwargs)
         inputs = input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, vip_mask
         encode = partial(self.base_model, *inputs, return_dict=True, **kwargs)
-        head, sparse = getattr(self, self.predictions), self.config.sparse_prediction
-        return masked_lm_output(encode, head, labels, sparse=sparse)
+        return masked_lm_output(encode, getattr(self, self.predictions), labels)
 
 
 class VccBertForMaskedLM(_MaskedLM, BertForMaskedLM):
