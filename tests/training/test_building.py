@@ -49,8 +49,8 @@ def test_the_place_of_unusable_examples_is_named(tmp_path):
         build_trainer(masked_lm(data, classes), tmp_path / "out")
     pair = {name: random_record(i) for i, name in enumerate(("anchor", "positive"))}
     data.write_text(json.dumps(pair) + "\n")
-    triplets = {"objective": {"name": "contrastive", "loss": "triplet"}}
-    with pytest.raises(ValueError, match=r"line 1 .*: the triplet loss needs a negative"):
+    triplets = {"objective": {"name": "contrastive"}}
+    with pytest.raises(ValueError, match=r"line 1 .*: the document needs a positive"):
         build_trainer(masked_lm(data, triplets), tmp_path / "other")
 
 

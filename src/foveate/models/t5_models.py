@@ -97,11 +97,6 @@ class PackedT5Encoder(nn.Module):
         apply_patches(self, T5_ENCODER_PATCHES)
         self.post_init()
 
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.d_kv)
-
     def get_input_embeddings(self) -> nn.Module:
         """Return the token embeddings."""
         return self.embed_tokens

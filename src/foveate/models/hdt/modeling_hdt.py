@@ -350,11 +350,6 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
         output: Tensor = drop(self.dropout, self.final_layer_norm(_add(hidden_states, update)))
         return output
 
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.d_kv)
-
 
 class HDTPooler(nn.Module):
     """A dense layer and tanh."""

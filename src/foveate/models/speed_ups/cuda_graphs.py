@@ -43,6 +43,7 @@ class CapturableEncoder(nn.Module):
         captures_float16: Whether graphs can be used in float16 too.
     """
 
+    config: Any
     uses_cuda_graphs = False
     captures_float16 = True
 
@@ -54,7 +55,8 @@ class CapturableEncoder(nn.Module):
     @property
     def head_dim(self) -> int:
         """Channels of a head."""
-        raise NotImplementedError
+        width = getattr(self.config, "d_kv", None)  # of T5 and its relatives
+        return int(width or self.config.hidden_size // self.config.num_attention_heads)
 
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None

@@ -123,11 +123,6 @@ def has_known_led_attention(encoder: Any) -> bool:
 class WindowedLongformerEncoder(CapturableEncoder, LongformerEncoder):
     """Longformer's layers, given the layout of the batch."""
 
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.hidden_size) // int(self.config.num_attention_heads)
-
     def forward(
         self,
         hidden_states: Tensor,
@@ -181,11 +176,6 @@ class WindowedLEDEncoder(CapturableEncoder, LEDEncoder):
     def captures_training(self) -> bool:
         """Whether every training step launches the same kernels: not with LayerDrop."""
         return not self.layerdrop
-
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.d_model) // int(self.config.encoder_attention_heads)
 
     def forward(
         self,

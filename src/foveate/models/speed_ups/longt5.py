@@ -131,11 +131,6 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
 
     captures_float16 = False  # each block then looks for infinities
 
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.d_kv)
-
     def forward(  # type: ignore[override] # has no inputs of decoders
         self,
         input_ids: Tensor | None = None,

@@ -183,11 +183,6 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
         """The layers, which take packed tokens."""
         return list(self.encoder.layer)
 
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.hidden_size // self.config.num_attention_heads)
-
     def _pool(self, hidden_states: Tensor) -> Tensor:
         """Pool the first real token of each sequence, `(batch, d)`."""
         pooled: Tensor = self.pooler(_first_tokens(hidden_states))
