@@ -177,6 +177,14 @@ def test_every_installed_recipe_is_valid(name):
             changed(training={"per_device_train_batch_size": 1}),
             "training: unknown entry 'per_device_train_batch_size'",
         ),
+        (
+            changed(objective={"name": "classification", "labels": ["a"]}),
+            "objective: labels must be at least two",
+        ),
+        (
+            changed(objective={"name": "span_corruption", "noise_density": 3}),
+            "objective: noise_density must be between",
+        ),
     ],
 )
 def test_a_wrong_recipe_says_where(data, message):
