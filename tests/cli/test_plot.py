@@ -5,9 +5,8 @@ import pytest
 from tests.docs.example_files import pdf
 
 
-@pytest.mark.parametrize("name", ["tree", "fovea"])
-def test_plots_of_a_document(foveate, fish, tmp_path, name):
-    code, output, _ = foveate("plot", name, fish, "-o", tmp_path / "a.png")
+def test_a_plot_of_a_document(foveate, fish, tmp_path):
+    code, output, _ = foveate("plot", "tree", fish, "-o", tmp_path / "a.png")
     assert code == 0
     assert output.endswith("a.png\n")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -43,10 +42,9 @@ def test_highlights_need_pages(foveate, fish, tmp_path):
     [
         (["vip", " ", "fish.md"], "the query is empty"),
         (["tree", "fish.md", "-o", "a.txt"], "must end in the name of an image format"),
-        (["fovea", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
+        (["tree", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
         (["vip", "cod", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
         (["tree", "fish.md", "--window", "0"], "--window"),
-        (["fovea", "fish.md", "--neighbours", "0"], "--neighbours"),
         (["tree", "eel.md"], "eel.md does not exist"),
     ],
 )
@@ -65,7 +63,7 @@ def test_there_is_no_other_plot(foveate):
     assert "moire" in error
 
 
-@pytest.mark.parametrize("name", ["pdf", "tree", "fovea", "vip"])
+@pytest.mark.parametrize("name", ["pdf", "tree", "vip"])
 def test_help_teaches_by_example(foveate, name):
     code, output, _ = foveate("plot", name, "--help")
     assert code == 0
