@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from foveate.ops.compiling import refuse_export, uncompiled
+from foveate.ops.compiling import uncompiled
 from foveate.ops.tree_attention import Tree
 
 
@@ -97,7 +97,6 @@ class PackedSequences(PackedIndices):
             shape: `(batch, length)`.
 
         Raises:
-            RuntimeError: `torch.export` is tracing, and there is a mask.
             ValueError: The mask has another shape.
         """
         batch, length = shape
@@ -105,7 +104,6 @@ class PackedSequences(PackedIndices):
             check_mask_shape(real, shape)
         if real is None or real.numel() == 0:
             return cls([length] * batch if length else [], None, False, shape)
-        refuse_export("attention_mask")
         real = real.bool()
         column = torch.arange(length, device=real.device)
         first = torch.where(real, column, length).amin(1)
@@ -194,7 +192,6 @@ class PackedForest(PackedIndices):
         Raises:
             ValueError: See `Tree.from_padded`.
         """
-        refuse_export("parent_ids")
         tree, indices, first = Tree.from_padded(parent_ids, attention_mask)
         batch, length = parent_ids.shape
         return cls(tree, indices, first, (batch, length))

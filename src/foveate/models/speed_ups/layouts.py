@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from foveate.models.packing import PackedSequences
-from foveate.ops.compiling import refuse_export
 from foveate.ops.precision import accumulation_dtype
 
 
@@ -59,7 +58,6 @@ class WindowLayout:
     @classmethod
     def from_masks(cls, is_padding: Tensor, is_global: Tensor) -> "WindowLayout":
         """Lay out a batch by its masks, both `(batch, length)` bool."""
-        refuse_export("attention_mask")
         batch, length = is_padding.shape
         num_globals, num_padding = torch.stack([is_global.sum(1), is_padding.sum(1)]).tolist()
         spans = PackedSpans.from_mask(~is_padding if any(num_padding) else None, (batch, length))
@@ -121,7 +119,6 @@ class BlockSummaries:
     @classmethod
     def from_mask(cls, real: Tensor, block_size: int) -> "BlockSummaries":
         """Lay out a batch by its mask `(batch, length)` bool."""
-        refuse_export("attention_mask")
         batch, length = real.shape
         num_summaries, positions, is_alone, exists = _number_summaries(real, block_size)
         num_blocks = torch.where(real, _block_of_column(real, block_size) + 1, 0).amax(1)

@@ -7,8 +7,8 @@ from torch import Tensor
 from foveate.ops._packed.validation import (
     check_bias,
     check_lengths,
-    check_qkv,
     check_scale,
+    check_self_attention,
     check_sizes,
 )
 from foveate.ops.backends import autocast, choose
@@ -75,9 +75,7 @@ def fovea_attention(
         torch.Size([1000, 2, 8])
     """
     q, k, v = autocast(q), autocast(k), autocast(v)
-    check_qkv(q, k, v)
-    if q.shape != k.shape:
-        raise ValueError(f"q and k must share one shape, got {tuple(q.shape)} and {tuple(k.shape)}")
+    check_self_attention(q, k, v)
     check_bias(bias, q)
     check_scale(scale)
     check_sizes("block_size and k_neighbours", block_size, k_neighbours)

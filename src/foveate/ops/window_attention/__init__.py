@@ -4,13 +4,19 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from foveate.ops._packed.validation import as_lengths, check_bias, check_lengths, check_scale
+from foveate.ops._packed.validation import (
+    as_lengths,
+    check_bias,
+    check_lengths,
+    check_scale,
+    check_self_attention,
+)
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
 from . import reference as _reference
 from .global_attention import GlobalKeysValues, check_global_keys_values, global_attention
-from .validation import check_masked_keys, check_self_attention, check_window
+from .validation import check_masked_keys, check_window
 
 __all__ = ["GlobalKeysValues", "global_attention", "window_attention"]
 
