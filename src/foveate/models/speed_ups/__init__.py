@@ -56,13 +56,9 @@ ATTENTION_PATCHES = (
 
 MODEL_PATCHES = (
     Patch(LongformerModel, LongformerModel, attn_implementation=longformer.ONE_QUERY_MASK),
-    Patch(
-        LongformerEncoder,
-        longformer.WindowedLongformerEncoder,
-        applies_to=longformer.has_known_longformer_attention,
-    ),
-    Patch(LEDEncoder, longformer.WindowedLEDEncoder, applies_to=longformer.has_known_led_attention),
-    Patch(LongT5Stack, longt5.WindowedLongT5Encoder, applies_to=longt5.has_known_longt5_attention),
+    Patch(LongformerEncoder, longformer.WindowedLongformerEncoder),
+    Patch(LEDEncoder, longformer.WindowedLEDEncoder),
+    Patch(LongT5Stack, longt5.WindowedLongT5Encoder, applies_to=lambda stack: not stack.is_decoder),
     Patch(T5Stack, T5Stack, attn_implementation=t5.RELATIVE_ATTENTION),
 )
 """What gives the attention its masks and layouts."""

@@ -108,18 +108,6 @@ class WindowedLEDAttention(_WindowAttention, LEDEncoderSelfAttention):
     """The attention of LED's encoder."""
 
 
-def has_known_longformer_attention(encoder: Any) -> bool:
-    """Return whether all layers of a Longformer encoder take a `WindowLayout` when patched."""
-    known = LongformerSelfAttention, WindowedLongformerAttention
-    return all(type(layer.attention.self) in known for layer in encoder.layer)
-
-
-def has_known_led_attention(encoder: Any) -> bool:
-    """Return whether all layers of an LED encoder take a `WindowLayout` when patched."""
-    known = LEDEncoderSelfAttention, WindowedLEDAttention
-    return all(type(layer.self_attn.longformer_self_attn) in known for layer in encoder.layers)
-
-
 class WindowedLongformerEncoder(CapturableEncoder, LongformerEncoder):
     """Longformer's layers, given the layout of the batch."""
 

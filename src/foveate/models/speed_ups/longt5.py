@@ -112,19 +112,6 @@ class WindowedLongT5TransientGlobalAttention(_WindowAttention, LongT5TransientGl
         return GlobalKeysValues(k, v, layout.lengths, bias, layout.positions)
 
 
-def has_known_longt5_attention(stack: Any) -> bool:
-    """Return whether this is an encoder all of whose blocks take a layout when they are patched."""
-    known = (
-        LongT5LocalAttention,
-        LongT5TransientGlobalAttention,
-        WindowedLongT5LocalAttention,
-        WindowedLongT5TransientGlobalAttention,
-    )
-    return not stack.is_decoder and all(
-        any(type(module) in known for module in block.layer[0].children()) for block in stack.block
-    )
-
-
 class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
     """LongT5's encoder, given the layout of the batch."""
 
