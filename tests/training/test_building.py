@@ -15,7 +15,7 @@ from tests.conftest import random_record
 from tests.training.conftest import TINY, checkpoint, losses, masked_lm
 
 
-@pytest.mark.parametrize("kind", ["hdt", "fovea", "vcc_t5", "vcc_bert"])
+@pytest.mark.parametrize("kind", ["hdt", "fovea", "vcc_t5"])
 def test_a_checkpoint_of_another_family_is_refused(kind, corpus_file, tmp_path, small_tokenizer):
     checkpoint("roberta", tmp_path / "model", small_tokenizer)
     model = {"type": kind, "checkpoint": str(tmp_path / "model")}

@@ -11,10 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import (
-    BertForMaskedLM,
-    BertForMultipleChoice,
-    BertForQuestionAnswering,
-    BertForSequenceClassification,
     BertModel,
     RobertaForMaskedLM,
     RobertaForMultipleChoice,
@@ -266,20 +262,17 @@ def _with_vip_mask(head: type[nn.Module]) -> Callable[..., Any]:
     return forward
 
 
-class _MaskedLM(_PatchedModel):
-    """Predicts masked tokens, in place of the forward of transformers.
+class VccRobertaForMaskedLM(_PatchedModel, RobertaForMaskedLM):
+    """Like `transformers.RobertaForMaskedLM`, with a `vip_mask` of the masked tokens.
 
     With labels, its `logits` `(labelled tokens, vocab_size)` are those of the tokens whose label
     counts, in their order.
     """
 
-    config: Any
-    base_model: Any
-    predictions: str
-    """Name of the head."""
+    config_class = VccRobertaConfig
 
     @can_return_tuple
-    def forward(
+    def forward(  # type: ignore[override] # has no inputs of decoders
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -294,43 +287,8 @@ class _MaskedLM(_PatchedModel):
         """Predict tokens; the other inputs are those of `VccBertModel.forward`."""
         reject_unsupported(self.config, kwargs)
         inputs = input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, vip_mask
-        encode = partial(self.base_model, *inputs, return_dict=True, **kwargs)
-        return masked_lm_output(encode, getattr(self, self.predictions), labels)
-
-
-class VccBertForMaskedLM(_MaskedLM, BertForMaskedLM):
-    """Like `transformers.BertForMaskedLM`, with a `vip_mask` of the masked tokens."""
-
-    config_class = VccBertConfig
-    predictions = "cls"
-
-
-class VccBertForSequenceClassification(_PatchedModel, BertForSequenceClassification):
-    """Like `transformers.BertForSequenceClassification`, with a `vip_mask`."""
-
-    config_class = VccBertConfig
-    forward = _with_vip_mask(BertForSequenceClassification)
-
-
-class VccBertForMultipleChoice(_PatchedModel, BertForMultipleChoice):
-    """Like `transformers.BertForMultipleChoice`, with a `vip_mask` of question and choice."""
-
-    config_class = VccBertConfig
-    forward = _with_vip_mask(BertForMultipleChoice)
-
-
-class VccBertForQuestionAnswering(_PatchedModel, BertForQuestionAnswering):
-    """Like `transformers.BertForQuestionAnswering`, with a `vip_mask` of the question."""
-
-    config_class = VccBertConfig
-    forward = _with_vip_mask(BertForQuestionAnswering)
-
-
-class VccRobertaForMaskedLM(_MaskedLM, RobertaForMaskedLM):
-    """Like `transformers.RobertaForMaskedLM`, with a `vip_mask` of the masked tokens."""
-
-    config_class = VccRobertaConfig
-    predictions = "lm_head"
+        encode = partial(self.roberta, *inputs, return_dict=True, **kwargs)
+        return masked_lm_output(encode, self.lm_head, labels)
 
 
 class VccRobertaForSequenceClassification(_PatchedModel, RobertaForSequenceClassification):
