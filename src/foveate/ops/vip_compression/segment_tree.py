@@ -56,16 +56,6 @@ class SegmentTree(NamedTuple):
         means, deltas = implementation(tokens, backend).build(tokens, counts)
         return cls(means, tuple(deltas))
 
-    def read(self, level: int, segments: Tensor) -> Tensor:
-        """Rebuild segments `(s,)` of a level from the top (VCC, eq. 16): `(s, d)`."""
-        path = [segments]
-        for delta in reversed(self.deltas[:level]):
-            path.insert(0, path[0] // delta.shape[1])
-        values = self.means[path[0]]
-        for delta, parent, segment in zip(self.deltas, path, path[1:], strict=False):
-            values = values - delta[parent, segment % delta.shape[1]]
-        return values
-
     def to_tokens(self, dtype: torch.dtype | None = None, *, backend: str | None = None) -> Tensor:
         """Rebuild all tokens, `(tokens, d)`.
 
