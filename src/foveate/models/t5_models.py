@@ -82,6 +82,7 @@ class PackedT5Encoder(nn.Module):
     """The base class of encoders, a mixin for a class with a `block` for each layer."""
 
     config: Any
+    post_init: Any
     block_class: type[nn.Module]
     """Takes the configuration, and whether it is the first, which has the table of biases."""
 

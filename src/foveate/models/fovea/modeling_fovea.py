@@ -179,7 +179,7 @@ class FoveaEncoder(PackedT5Encoder, CapturableEncoder, FoveaPreTrainedModel):
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
         states: list[Tensor] | None = [] if output_hidden_states else None
-        like = self.embed_tokens.weight
+        like: Any = self.embed_tokens.weight
         num_elements = tokens.shape[0] * tokens.shape[1] * like.shape[1]
         run_layers, _ = self.layer_runner(like, num_elements, states)
         packed = PackedSequences.from_mask(attention_mask, (tokens.shape[0], tokens.shape[1]))

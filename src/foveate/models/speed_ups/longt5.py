@@ -39,7 +39,7 @@ class _WindowAttention(nn.Module):
     local_radius: int
     relative_attention_num_buckets: int
     relative_attention_max_distance: int
-    relative_attention_bias: nn.Module
+    relative_attention_bias: Any  # differently declared by transformers
 
     def forward(
         self,

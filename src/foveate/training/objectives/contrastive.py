@@ -45,6 +45,6 @@ class Contrastive(Objective):
         self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
         """Average the loss over the anchors of a step."""
-        columns = outputs.last_hidden_state[:, 0].float().split(len(labels))
-        total = F.triplet_margin_loss(*columns, reduction="sum")
+        anchor, positive, negative = outputs.last_hidden_state[:, 0].float().split(len(labels))
+        total = F.triplet_margin_loss(anchor, positive, negative, reduction="sum")
         return total / (len(labels) if num_items_in_batch is None else num_items_in_batch)
