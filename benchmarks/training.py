@@ -85,12 +85,7 @@ def main() -> None:
 
 def hdt(options: argparse.Namespace) -> nn.Module:
     return HDTForMaskedLM(
-        HDTConfig(
-            vocab_size=VOCABULARY,
-            num_layers=options.layers,
-            dropout_rate=0.0,
-            sparse_prediction=True,  # as `foveate train` has it
-        )
+        HDTConfig(vocab_size=VOCABULARY, num_layers=options.layers, dropout_rate=0.0)
     )
 
 

@@ -230,7 +230,7 @@ class MaskedLM(nn.Module):
     def forward(self, ids: Tensor, tree: Tree | None) -> Tensor:
         """Encode nodes `(nodes,)`."""
         layout = len(ids) // self.length if tree is None else tree
-        encoded: Tensor = self.encoder(self.embeddings(ids), layout).last_hidden_state
+        encoded: Tensor = self.encoder(self.embeddings(ids), layout)
         return encoded
 
 

@@ -19,7 +19,7 @@ from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.speed_ups import speed_up
 from foveate.models.speed_ups.patching import apply_patches
-from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
+from foveate.models.t5_models import T5_ENCODER_PATCHES, PackedT5Model
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel
 from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 from needle_data import ANCHORS, Batch
@@ -244,7 +244,7 @@ class EncoderOutput:
     last_hidden_state: Tensor
 
 
-class LongformerT5Encoder(DerivedT5Model):
+class LongformerT5Encoder(PackedT5Model):
     """T5's encoder with the attention of Longformer."""
 
     config_class = T5Config
@@ -256,7 +256,7 @@ class LongformerT5Encoder(DerivedT5Model):
             LongformerT5Layer(config, radius) for _ in range(config.num_layers)
         )
         self.final_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
-        apply_patches(self, DERIVED_MODEL_PATCHES)
+        apply_patches(self, T5_ENCODER_PATCHES)
         self.post_init()
         for layer in self.layers:  # the global projections begin as copies, as Longformer's do
             attention: Any = layer.attention

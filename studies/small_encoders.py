@@ -377,7 +377,7 @@ class SmallEncoder(MaskedLM):
     def forward(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
         """Encode nodes by HDT's layers."""
         with mixed_precision(ids.device.type):
-            encoded: Tensor = self.encoder(self.embeddings(ids), structure).last_hidden_state
+            encoded: Tensor = self.encoder(self.embeddings(ids), structure)
         return encoded
 
 

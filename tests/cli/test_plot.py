@@ -5,22 +5,11 @@ import pytest
 from tests.docs.example_files import pdf
 
 
-@pytest.mark.parametrize("name", ["tree", "fovea"])
-def test_plots_of_a_document(foveate, fish, tmp_path, name):
-    code, output, _ = foveate("plot", name, fish, "-o", tmp_path / "a.png")
+def test_a_plot_of_a_document(foveate, fish, tmp_path):
+    code, output, _ = foveate("plot", "tree", fish, "-o", tmp_path / "a.png")
     assert code == 0
     assert output.endswith("a.png\n")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_windows_take_no_file(foveate, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, output, _ = foveate("plot", "windows", "--tokens", 16, "--window", 4, "--keywords", 2)
-    assert (code, output) == (0, "picture: windows.png\n")
-    assert (tmp_path / "windows.png").read_bytes().startswith(b"\x89PNG")
-    code, _, error = foveate("plot", "windows", "fish.md")
-    assert code == 2
-    assert "fish.md" in error
 
 
 def test_what_a_query_makes_a_model_look_at(foveate, fish, tmp_path):
@@ -53,12 +42,9 @@ def test_highlights_need_pages(foveate, fish, tmp_path):
     [
         (["vip", " ", "fish.md"], "the query is empty"),
         (["tree", "fish.md", "-o", "a.txt"], "must end in the name of an image format"),
-        (["fovea", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
+        (["tree", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
         (["vip", "cod", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
-        (["windows", "-o", "nowhere/a.png"], "cannot be written"),
         (["tree", "fish.md", "--window", "0"], "--window"),
-        (["fovea", "fish.md", "--neighbours", "0"], "--neighbours"),
-        (["windows", "--window", "1"], "--window"),
         (["tree", "eel.md"], "eel.md does not exist"),
     ],
 )
@@ -77,7 +63,7 @@ def test_there_is_no_other_plot(foveate):
     assert "moire" in error
 
 
-@pytest.mark.parametrize("name", ["pdf", "tree", "fovea", "windows", "vip"])
+@pytest.mark.parametrize("name", ["pdf", "tree", "vip"])
 def test_help_teaches_by_example(foveate, name):
     code, output, _ = foveate("plot", name, "--help")
     assert code == 0
@@ -86,7 +72,7 @@ def test_help_teaches_by_example(foveate, name):
     assert f"foveate plot {name}" in output
 
 
-def test_a_jpeg_may_have_its_long_suffix(foveate, tmp_path):
-    picture = tmp_path / "windows.jpeg"
-    assert foveate("plot", "windows", "-o", picture)[0] == 0
+def test_a_jpeg_may_have_its_long_suffix(foveate, fish, tmp_path):
+    picture = tmp_path / "tree.jpeg"
+    assert foveate("plot", "tree", fish, "-o", picture)[0] == 0
     assert picture.read_bytes().startswith(b"\xff\xd8\xff")

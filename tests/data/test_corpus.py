@@ -54,21 +54,19 @@ def test_files_folders_and_patterns(tmp_path):
         Corpus(tmp_path / "empty.jsonl")
 
 
-def test_labels_of_sections_and_sentences(tmp_path):
+def test_labels_of_sections(tmp_path):
     nested = {"heading": "Two", "sentences": ["They eat.", "Often."]}
     line = {"sections": [{"heading": "One", "sentences": ["Cod swim."], "sections": [nested]}]}
-    line |= {"section_labels": ["a", ["b", "c"]], "sentence_labels": [[], "b", ["c"]]}
+    line |= {"section_labels": ["a", ["b", "c"]]}
     (tmp_path / "c.jsonl").write_text(json.dumps(line))
     [example] = Corpus(tmp_path / "c.jsonl")
     assert example.section_labels == (("a",), ("b", "c"))
-    assert example.sentence_labels == ((), ("b",), ("c",))
 
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
         ("section_labels", [["a"]] * 2, "one list for each of the document's 1 sections, got 2"),
-        ("sentence_labels", [["a"]], "one list for each of the document's 2 sentences, got 1"),
         ("section_labels", "a", "section_labels must be a list of lists of texts, got 'a'"),
         ("section_labels", [3], "each of section_labels must be a text or a list of texts, got 3"),
     ],

@@ -8,19 +8,13 @@ from weakref import ref
 import pytest
 import torch
 from torch.nn.functional import normalize
-from transformers import (
-    BertConfig,
-    BertModel,
-)
 
 from foveate import Document, Encoder
 from foveate.cache import Cache
 from foveate.inference import encoder as encoder_module
 from foveate.inference.encoder import _one_ahead
 from foveate.models.hdt import HDTConfig, HDTModel
-from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.tree_bert import TreeBertModel
-from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import HDTProcessor, TreeBertProcessor
 from foveate.preprocessing.tree import outline
 from tests.numerics import relative_error
@@ -250,27 +244,6 @@ def test_reduced_precision_stays_close(default, dtype):
     assert texts.dtype == vectors.document.dtype == vectors.salience.dtype == torch.float32
     assert relative_error(texts, default.encode_texts(TEXTS)) < 1e-2
     assert relative_error(all_of(vectors), all_of(default.encode(WHALE))) < 1e-2
-
-
-def small(model_class, config_class, **kwargs):
-    torch.manual_seed(0)
-    sizes = {
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "initializer_range": 0.2,
-    }
-    return model_class(config_class(vocab_size=30522, intermediate_size=48, **sizes, **kwargs))
-
-
-def test_a_model_called_with_a_tree_is_a_tree_encoder(default):
-    register()
-    model = small(BertModel, BertConfig).eval()
-    model.set_attn_implementation(TREE_ATTENTION)
-    with pytest.raises(ValueError, match="needs a tree"):
-        model(torch.tensor([[1, 2]]))
-    with pytest.raises(ValueError, match="takes one packed sequence, got a batch of 2"):
-        model(torch.tensor([[1, 2], [1, 2]]), tree=Tree.from_parents([-1, 0]))
 
 
 def test_hdt_gives_the_hidden_states_of_its_anchors(tmp_path, tokenizer):

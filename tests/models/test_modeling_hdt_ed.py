@@ -321,34 +321,11 @@ def test_bad_input_is_refused_in_one_sentence(model, arguments, message):
         model(**arguments)
 
 
-def test_a_smaller_model_drafts_what_the_model_would_generate(model, config):
-    assistant = HDTForConditionalGeneration(config).double().eval()
-    tree = Tree.from_parents(PARENTS[0])
-    padded = {"inputs": IDS, "parent_ids": PARENTS, "decode_anchors": "section"}
-    packed = {"inputs": tree.to_level_order(IDS[0])[None], "tree": tree.in_level_order}
-    for documents in (padded, packed):
-        how = {**documents, "min_new_tokens": 6, "max_new_tokens": 6}
-        expected = model.generate(**how)
-        for draft in (model, assistant):
-            assert torch.equal(model.generate(**how, assistant_model=draft), expected)
-
-
-def test_the_encoder_reads_padded_documents(model):
-    encoder = model.get_encoder()
-    with torch.no_grad():
-        memory = encoder(IDS, parent_ids=PARENTS)
-        assert torch.equal(memory.memory, model.encode(IDS, parent_ids=PARENTS).memory)
-        assert torch.equal(encoder(IDS, parent_ids=PARENTS, return_dict=False)[1], memory.memory)
-    assert {id(p) for p in encoder.parameters()} == {
-        id(p) for part in (model.shared, model.encoder) for p in part.parameters()
-    }
-    with pytest.raises(ValueError, match="HDT-ED does not support output_attentions"):
-        encoder(IDS, parent_ids=PARENTS, output_attentions=True)
-
-
 def test_generate_refuses_embeddings(model):
     with pytest.raises(ValueError, match="HDT-ED does not support inputs_embeds: leave it out"):
         model.generate(inputs_embeds=torch.zeros(1, 10, 16), parent_ids=PARENTS)
+    with pytest.raises(ValueError, match="HDT-ED does not support assistant_model: leave it out"):
+        model.generate(IDS, parent_ids=PARENTS, assistant_model=model)
 
 
 def test_a_cache_that_cannot_grow_is_refused(model):

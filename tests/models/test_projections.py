@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from foveate.models import projections
-from foveate.models.projections import add_and_norm, feed_forward
+from foveate.models.projections import feed_forward
 from tests.numerics import TOLERANCE, relative_error
 
 DEVICES = [
@@ -19,7 +19,7 @@ DEVICES = [
 def joined(monkeypatch):
     """Join kernels on a CPU, too; return how many were."""
     monkeypatch.setattr(projections, "_joins", lambda hidden_states: True)
-    counts = {"relu_feed_forward": 0, "add_layer_norm": 0}
+    counts = {"relu_feed_forward": 0}
 
     def counted(name, function):
         def call(*args):
@@ -119,58 +119,3 @@ def test_layers_of_other_kinds_and_dtypes_are_called(joined):
     with pytest.raises(RuntimeError, match="dtype"):
         feed_forward(x, first.double(), relu, second, dropout)
     assert not any(joined.values())
-
-
-def sums_and_norms(layer, x, update, autocast=False):
-    """Outputs and gradients of `add_and_norm`, and what they should be."""
-    for function in (add_and_norm, lambda x, update, layer: layer(x + update)):
-        leaves = [leaf.detach().requires_grad_() for leaf in (x, update)]
-        with torch.autocast(x.device.type, torch.bfloat16, autocast):
-            out = function(*leaves, layer)
-        inputs = [*leaves, *layer.parameters()]
-        yield out, *torch.autograd.grad(out.float().square().sum(), inputs)
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "autocast", "adds"),
-    [
-        ([torch.float32] * 3, False, True),
-        ([torch.bfloat16] * 3, False, True),
-        ([torch.float32, torch.bfloat16, torch.float32], True, True),
-        ([torch.float32] * 3, True, True),
-        ([torch.bfloat16] * 3, True, False),  # autocast computes norms in float32
-        ([torch.bfloat16, torch.float32, torch.float32], True, False),
-    ],
-)
-@pytest.mark.parametrize("device", DEVICES)
-def test_norms_of_sums(device, dtypes, autocast, adds, joined):
-    generator = torch.Generator().manual_seed(0)
-    x, update = torch.randn(2, 3, 5, 16, generator=generator)
-    layer = nn.LayerNorm(16, eps=1e-3, dtype=dtypes[2], device=device)
-    nn.init.normal_(layer.weight, generator=None)
-    actual, expected = sums_and_norms(
-        layer, x.to(device, dtypes[0]), update.to(device, dtypes[1]), autocast
-    )
-    assert joined["add_layer_norm"] == adds
-    for pair in zip(actual, expected, strict=True):
-        assert pair[0].dtype == pair[1].dtype
-        assert relative_error(*pair) < TOLERANCE[torch.bfloat16 if autocast else dtypes[0]]
-
-
-@pytest.mark.parametrize("how", ["hook", "class", "no bias", "no weight", "two axes", "broadcast"])
-def test_norms_that_compute_something_else_are_called(how, joined):
-    x, update = torch.randn(2, 5, 4, 16)
-    layer = nn.LayerNorm((4, 16) if how == "two axes" else 16, bias=how != "no bias")
-    if how == "hook":
-        layer.register_forward_hook(lambda module, args, output: output + 1)
-    elif how == "class":
-        layer.__class__ = type(
-            "Other", (nn.LayerNorm,), {"forward": lambda self, x: 2 * nn.LayerNorm.forward(self, x)}
-        )
-    elif how == "no weight":
-        layer = nn.LayerNorm(16, elementwise_affine=False)
-    elif how == "broadcast":
-        update = update[:1]
-    actual, expected = sums_and_norms(layer, x, update)
-    assert joined["add_layer_norm"] == 0
-    assert all(map(torch.equal, actual, expected))

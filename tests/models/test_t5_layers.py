@@ -10,7 +10,7 @@ from transformers.models.t5.modeling_t5 import T5LayerFF, T5LayerNorm
 
 from foveate.models.speed_ups import LAYER_PATCHES
 from foveate.models.speed_ups.patching import apply_patches
-from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, PreciseT5LayerNorm
+from foveate.models.t5_models import T5_ENCODER_PATCHES, PreciseT5LayerNorm
 from tests.numerics import TOLERANCE, relative_error
 
 GATES = ["gated-gelu", "gated-gelu_pytorch_tanh", "gated-silu", "relu"]
@@ -60,7 +60,7 @@ def test_parts_are_those_of_transformers(layer_class, activation, dropout):
 def test_layers_of_derived_models_are_those_of_transformers(activation):
     layer = made(T5LayerFF, activation)
     ours = copy.deepcopy(layer)
-    apply_patches(ours, DERIVED_MODEL_PATCHES)
+    apply_patches(ours, T5_ENCODER_PATCHES)
     assert type(ours.layer_norm) is PreciseT5LayerNorm
     for expected, actual in zip(results(layer, rows()), results(ours, rows()), strict=True):
         assert relative_error(actual, expected) < 1e-6

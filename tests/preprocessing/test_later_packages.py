@@ -3,10 +3,13 @@
 import subprocess
 import sys
 
+import pytest
+
 from foveate import Document
 from foveate.inference import default_model_path
 from foveate.preprocessing import LEDProcessor
 from tests.led import bpe
+from tests.profiles import NIGHTLY
 
 COD = "The cod is a fish of cold seas. Cod swim in schools, and follow the herring to cold seas."
 SCRIPT = """
@@ -24,6 +27,7 @@ print(*LEDProcessor.from_pretrained(led).keywords(Document.from_text(text)))
 """
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="importing transformers anew takes seconds")
 def test_models_and_encoders_are_imported_when_they_are_needed(tmp_path):
     detector = {"name": "phrases", "max_words": 1}
     saved = LEDProcessor(bpe([COD]), num_keywords=4, detector=detector)

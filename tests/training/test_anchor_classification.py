@@ -26,7 +26,6 @@ DOCUMENT = Document.from_sections(
     ],
 )
 SECTIONS = (("whale", "ship"), ("ice",), ())
-SENTENCES = (("whale",), ("ship",), ("ice",), ())
 ONE_EACH = (("whale",), ("ice",), ())
 
 
@@ -70,17 +69,6 @@ def test_single_labels_leave_the_others_out(tree_processor):
     assert batch["labels"].shape == (1, sum(len(one["input_ids"]) for one in encoded))
 
 
-def test_labels_are_at_the_anchors_of_their_sentences(small_tokenizer):
-    processor = HDTProcessor(small_tokenizer, max_sentence_tokens=2)  # splits every sentence
-    objective = AnchorClassification(NAMES, multi_label=True, anchors="sentence")
-    example = Example(document=DOCUMENT, sentence_labels=SENTENCES)
-    [features], _ = collated(objective, processor, example)
-    anchors = (features["labels"] != -100).all(1).nonzero()[:, 0]
-    assert features["sentence_ids"][anchors].tolist() == [0, 1, 2, 3]
-    assert (features["node_types"][anchors] == 1).all()
-    assert features["labels"][anchors].argmax(1)[:3].tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize("query_as", ["section", "global"])
 def test_a_query_takes_no_label(query_as, small_tokenizer):
     processor = HDTProcessor(small_tokenizer, query_as=query_as)
@@ -93,10 +81,10 @@ def test_a_query_takes_no_label(query_as, small_tokenizer):
 
 @pytest.mark.filterwarnings("ignore:a document has more than")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(max_length=st.integers(16, 40), anchors=st.sampled_from(["section", "sentence"]))
-def test_truncated_parts_do_not_count(max_length, anchors, small_tokenizer):
-    objective = AnchorClassification(NAMES, multi_label=True, anchors=anchors)
-    example = Example(document=DOCUMENT, section_labels=SECTIONS, sentence_labels=SENTENCES)
+@given(max_length=st.integers(16, 40))
+def test_truncated_parts_do_not_count(max_length, small_tokenizer):
+    objective = AnchorClassification(NAMES, multi_label=True)
+    example = Example(document=DOCUMENT, section_labels=SECTIONS)
     [whole], _ = collated(objective, HDTProcessor(small_tokenizer), example)
     short = HDTProcessor(small_tokenizer, max_length=max_length)
     [features], _ = collated(objective, short, example)
@@ -109,11 +97,6 @@ def test_truncated_parts_do_not_count(max_length, anchors, small_tokenizer):
     ("objective", "fields", "message"),
     [
         (AnchorClassification(NAMES), {}, "the example has no section_labels: add them"),
-        (
-            AnchorClassification(NAMES, anchors="sentence"),
-            {"section_labels": SECTIONS},
-            "no sentence_labels",
-        ),
         (
             AnchorClassification(NAMES),
             {"section_labels": SECTIONS[:1]},
@@ -148,8 +131,6 @@ def test_only_trees_have_anchors(text_processor):
 
 
 def test_options_that_do_not_exist():
-    with pytest.raises(ValueError, match="anchors must be one of section, sentence, got 'word'"):
-        AnchorClassification(NAMES, anchors="word")
     with pytest.raises(ValueError, match="labels must be at least two"):
         AnchorClassification(("a",))
 

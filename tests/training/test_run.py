@@ -9,8 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
-from foveate.models.hdt import HDTForMaskedLM, modeling_hdt
-from foveate.models.masked_lm import masked_lm_output
+from foveate.models.hdt import HDTForMaskedLM
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.preprocessing import HDTProcessor
 from foveate.training import Recipe, build_trainer, train
@@ -22,26 +21,6 @@ from tests.training.conftest import QUICK, TINY, losses, masked_lm
 def test_recipes_for_gpus_run_without_one(corpus_file, tmp_path):
     recipe = masked_lm(corpus_file, {"training": {"bf16": True}})
     assert build_trainer(recipe, tmp_path).args.device.type == "cpu"
-
-
-@pytest.mark.parametrize("asked", [None, False])
-def test_training_predicts_masked_tokens_only(asked, corpus_file, tmp_path, monkeypatch):
-    seen = []
-
-    def recording(*args, sparse):
-        seen.append(sparse)
-        return masked_lm_output(*args, sparse=sparse)
-
-    monkeypatch.setattr(modeling_hdt, "masked_lm_output", recording)
-    options = {} if asked is None else {"sparse_prediction": asked}
-    model = {"model": {"type": "hdt", **TINY, **options}}
-    recipe = masked_lm(corpus_file, model, max_steps=2, save_steps=1)
-    trainer = train(recipe, tmp_path)
-    assert set(seen) == {asked is None}  # also after the first checkpoint was saved
-    assert len(seen) == 2
-    assert trainer.model.config.sparse_prediction is False
-    for folder in (tmp_path / "checkpoint-1", tmp_path):
-        assert HDTForMaskedLM.from_pretrained(folder).config.sparse_prediction is False
 
 
 def test_without_held_out_files_nothing_is_evaluated(corpus_file, tmp_path):

@@ -17,8 +17,6 @@ app = typer.Typer(
     foveate plot pdf paper.pdf -o summary.pdf
     foveate plot pdf paper.pdf --search "how were the fish counted?" -o found.pdf
     foveate plot tree thesis.pdf -o tree.png
-    foveate plot fovea book.txt -o fovea.svg
-    foveate plot windows
     foveate plot vip "who pays for the bridge?" minutes.txt
     """,
 )
@@ -123,63 +121,6 @@ def tree(
     from foveate.tasks.plots import plot_tree
 
     plot_tree(document, output, window=window, model=model)
-    common.show_path("picture", output)
-
-
-@app.command("fovea")
-@takes_options
-def fovea(
-    file: File,
-    output: _Output = "fovea.png",
-    neighbours: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, help="Number of nodes to attend to on each side, at every level."
-        ),
-    ] = 1,
-    model: _Tokenizer = None,
-    *,
-    reading: Reading,
-) -> None:
-    """Draw Fovea attention, which averages text more coarsely the farther away it is.
-
-    \b
-    foveate plot fovea book.txt
-    foveate plot fovea book.txt -o fovea.svg --neighbours 2
-    """
-    document = reading.document(file)
-    common.prepare()
-    from foveate.tasks.plots import plot_fovea
-
-    plot_fovea(document, output, k_neighbours=neighbours, model=model)
-    common.show_path("picture", output)
-
-
-@app.command("windows")
-def windows(
-    output: _Output = "windows.png",
-    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Length of the sequence.")] = 48,
-    window: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=2,
-            help="Number of tokens, on both sides together, that a token attends to.",
-        ),
-    ] = 8,
-    keywords: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Number of keyword tokens.")
-    ] = 5,
-) -> None:
-    """Draw full, Longformer, BigBird and keyword attention side by side, without a document.
-
-    \b
-    foveate plot windows
-    foveate plot windows -o patterns.svg --tokens 64 --keywords 8
-    """
-    from foveate.tasks.plots import plot_windows
-
-    plot_windows(output, num_tokens=tokens, window=window, num_keywords=keywords)
     common.show_path("picture", output)
 
 

@@ -28,8 +28,8 @@ class Corpus(Sequence[Example]):
       `language`;
     - optionally the fields of a task: `id`, `query`, and the lists of texts `choices`,
       `references` and `labels`, where a text stands for a list of one;
-    - optionally `section_labels` and `sentence_labels`, lists with the labels of each section and
-      of each sentence, in the order of `Document.walk` and of `Document.sentences()`;
+    - optionally `section_labels`, a list with the labels of each section, in the order of
+      `Document.walk`;
     - optionally `queries`, a list of objects with a `text` and with `sentence_ids`, the indices of
       the sentences that answer it, in the order of `Document.sentences()`;
     - or `anchor`, `positive` and optionally `negative`, each a document as above.
@@ -153,23 +153,20 @@ def _parse_example(record: Record) -> Example:
         choices=check_texts(record.get("choices", []), "choices"),
         references=check_texts(record.get("references", []), "references"),
         labels=check_texts(record.get("labels", []), "labels"),
-        section_labels=_parse_part_labels(record, "section", sum(1 for _ in document.walk())),
-        sentence_labels=_parse_part_labels(record, "sentence", _num_sentences(document)),
+        section_labels=_parse_section_labels(record, document),
         queries=_parse_queries(record.get("queries", []), document),
     )
 
 
-def _parse_part_labels(record: Record, kind: str, num_parts: int) -> tuple[tuple[str, ...], ...]:
-    """Parse the labels of sections or sentences."""
-    name = f"{kind}_labels"
-    lists = record.get(name, [])
+def _parse_section_labels(record: Record, document: Document) -> tuple[tuple[str, ...], ...]:
+    lists, num_sections = record.get("section_labels", []), sum(1 for _ in document.walk())
     if not isinstance(lists, list):
-        raise ValueError(f"{name} must be a list of lists of texts, got {lists!r:.60}")
-    labels = tuple(check_texts(part, f"each of {name}") for part in lists)
-    if labels and len(labels) != num_parts:
+        raise ValueError(f"section_labels must be a list of lists of texts, got {lists!r:.60}")
+    labels = tuple(check_texts(part, "each of section_labels") for part in lists)
+    if labels and len(labels) != num_sections:
         raise ValueError(
-            f"{name} must have one list for each of the document's {num_parts} {kind}s, got "
-            f"{len(labels)}"
+            f"section_labels must have one list for each of the document's {num_sections} "
+            f"sections, got {len(labels)}"
         )
     return labels
 

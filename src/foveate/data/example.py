@@ -35,8 +35,6 @@ class Example:
         labels: The classes that the document belongs to.
         section_labels: The classes of each section, in the order of `Document.walk`; empty if they
             are unknown.
-        sentence_labels: The classes of each sentence, in the order of `Document.sentences`; empty
-            if they are unknown.
         related: A positive and, optionally, a negative document, in contrastive learning.
         queries: Queries with the sentences that answer them, in retrieval.
     """
@@ -48,6 +46,10 @@ class Example:
     references: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     section_labels: tuple[tuple[str, ...], ...] = ()
-    sentence_labels: tuple[tuple[str, ...], ...] = ()
     related: tuple[Document, ...] = ()
     queries: tuple[Query, ...] = ()
+
+    @property
+    def num_sections(self) -> int:
+        """The number of the document's sections, with those inside of others."""
+        return sum(1 for _ in self.document.walk())

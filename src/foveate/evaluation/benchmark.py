@@ -123,7 +123,7 @@ def load_trained(
 def _with_known_answers(objective: Objective, examples: Sequence[Example]) -> list[Example]:
     """Select the examples with an answer; in multi-label data, having no class is one too."""
     if isinstance(objective, AnchorClassification):
-        return [example for example in examples if objective.part_labels(example)]
+        return [example for example in examples if example.section_labels]
     if not isinstance(objective, Classification):
         return [example for example in examples if example.references]
     answered = [example for example in examples if example.labels]
@@ -146,7 +146,7 @@ def _warn_of_unknown_classes(objective: Objective, examples: Sequence[Example]) 
 def _classes(objective: Classification, example: Example) -> Sequence[tuple[str, ...]]:
     """Return the correct classes of a document, or of each of its parts."""
     if isinstance(objective, AnchorClassification):
-        return objective.part_labels(example)
+        return example.section_labels
     return [example.labels]
 
 
@@ -160,7 +160,7 @@ def _write_predictions(
         for prediction, example in zip(predictions, examples, strict=True):
             correct: dict[str, Any] = {"references": example.references}
             if isinstance(objective, AnchorClassification):
-                correct = {"labels": objective.part_labels(example)}
+                correct = {"labels": example.section_labels}
             elif isinstance(objective, Classification):
                 correct = {"labels": example.labels}
             record = {"id": example.id, "query": example.query, "prediction": prediction, **correct}
@@ -246,7 +246,7 @@ def _parts(
     pairs = [
         (predicted, correct)
         for parts, example in zip(predictions, examples, strict=True)
-        for predicted, correct in zip(parts, objective.part_labels(example), strict=True)
+        for predicted, correct in zip(parts, example.section_labels, strict=True)
         if correct or objective.multi_label
     ]
     return [predicted for predicted, _ in pairs], [correct for _, correct in pairs]

@@ -136,7 +136,7 @@ def _(
     [logits] = model(**_model_inputs(model, processor, [features])).logits
     anchors = objective.anchor_nodes(processor, features, example)
     found = tuple(_classes(objective, logits[node]) for node in anchors.tolist())
-    num_truncated = objective.count_parts(example) - len(found)
+    num_truncated = example.num_sections - len(found)
     return found + ((),) * num_truncated
 
 

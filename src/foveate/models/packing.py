@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from foveate.ops.compiling import refuse_export, uncompiled
-from foveate.ops.differentiation import is_transformed
+from foveate.ops.compiling import uncompiled
 from foveate.ops.tree_attention import Tree
 
 
@@ -49,8 +48,7 @@ class PackedIndices:
         """Scatter `(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
         batch, length = self.shape
         flat = packed
-        is_full = self.indices is not None and len(self.indices) == batch * length
-        if is_full and not is_transformed():
+        if self.indices is not None and len(self.indices) == batch * length:
             flat = _Permute.apply(packed, self.indices)
         elif self.indices is not None:
             zeros = packed.new_zeros(batch * length, *packed.shape[1:])
@@ -99,7 +97,6 @@ class PackedSequences(PackedIndices):
             shape: `(batch, length)`.
 
         Raises:
-            RuntimeError: `torch.export` is tracing, and there is a mask.
             ValueError: The mask has another shape.
         """
         batch, length = shape
@@ -107,7 +104,6 @@ class PackedSequences(PackedIndices):
             check_mask_shape(real, shape)
         if real is None or real.numel() == 0:
             return cls([length] * batch if length else [], None, False, shape)
-        refuse_export("attention_mask")
         real = real.bool()
         column = torch.arange(length, device=real.device)
         first = torch.where(real, column, length).amin(1)
@@ -196,7 +192,6 @@ class PackedForest(PackedIndices):
         Raises:
             ValueError: See `Tree.from_padded`.
         """
-        refuse_export("parent_ids")
         tree, indices, first = Tree.from_padded(parent_ids, attention_mask)
         batch, length = parent_ids.shape
         return cls(tree, indices, first, (batch, length))

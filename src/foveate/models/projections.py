@@ -1,13 +1,12 @@
-"""Linear layers and norms of a model, in fewer kernels where that makes no other difference."""
+"""Linear layers of a model, in fewer kernels where that makes no other difference."""
 
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from foveate.ops.backends import autocast_dtype, autocasts
+from foveate.ops.backends import autocast_dtype
 from foveate.ops.feed_forward import relu_feed_forward
-from foveate.ops.layer_norm import add_layer_norm
 
 
 def project_heads(hidden_states: Tensor, num_heads: int, *layers: nn.Module) -> tuple[Tensor, ...]:
@@ -88,42 +87,6 @@ def to_weight_dtype(hidden_states: Tensor, layer: nn.Module) -> Tensor:
     if torch.is_autocast_enabled(hidden_states.device.type) or not isinstance(weight, Tensor):
         return hidden_states
     return hidden_states.to(weight.dtype) if weight.dtype in _COMPUTED else hidden_states
-
-
-def add_and_norm(hidden_states: Tensor, update: Tensor, layer: nn.LayerNorm) -> Tensor:
-    """Normalize a sum, as at the end of a residual connection; on a GPU in one kernel.
-
-    Args:
-        hidden_states: `(..., channels)`.
-        update: What is added to it, of the same shape.
-        layer: The norm.
-
-    Returns:
-        `(..., channels)`.
-    """
-    if _adds_in_one_kernel(hidden_states, update, layer):
-        return add_layer_norm(hidden_states, update, layer.weight, layer.bias, layer.eps)
-    output: Tensor = layer(hidden_states + update)
-    return output
-
-
-def _adds_in_one_kernel(hidden_states: Tensor, update: Tensor, layer: nn.Module) -> bool:
-    """Return whether a plain norm can add what it normalizes, with the same dtype of the output."""
-    if not _joins(hidden_states) or type(layer) is not nn.LayerNorm or _is_changed(layer):
-        return False
-    dtype = hidden_states.dtype
-    if update.shape != hidden_states.shape or torch.promote_types(dtype, update.dtype) != dtype:
-        return False
-    if autocasts(hidden_states.device.type) and dtype != torch.float32:
-        return False  # autocast computes norms in float32
-    vectors = layer.weight, layer.bias
-    return all(
-        type(x) in (nn.Parameter, Tensor)
-        and x.shape == hidden_states.shape[-1:]
-        and x.dtype == dtype
-        and x.device == update.device == hidden_states.device
-        for x in vectors
-    )
 
 
 def drop(dropout: nn.Dropout, x: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 
 from foveate.models.joint_layers import load_parts
 from foveate.models.packing import PackedForest
-from foveate.models.projections import add_and_norm, drop
+from foveate.models.projections import drop
 from foveate.ops.compiling import uncompiled
 from foveate.ops.precision import widened
 from foveate.ops.tree_attention import Tree, tree_attention_qkv
@@ -338,7 +338,8 @@ class TreeBertResidual(nn.Module):
     def forward(self, hidden_states: Tensor, residual: Tensor) -> Tensor:
         """Project `(nodes, in_features)` and add the input of the layer."""
         update = drop(self.dropout, self.dense(hidden_states))
-        return add_and_norm(residual, update, self.LayerNorm)
+        output: Tensor = self.LayerNorm(residual + update)
+        return output
 
 
 class TreeBertAttention(nn.Module):

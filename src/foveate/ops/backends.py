@@ -6,8 +6,6 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from .differentiation import is_transformed
-
 has_triton = find_spec("triton") is not None
 """Whether Triton, which compiles the GPU kernels, is installed."""
 
@@ -15,15 +13,16 @@ _AUTOCAST = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "privateuseone")
 """Types of devices that have autocast; asking torch for them cannot be compiled in torch 2.11."""
 
 BACKENDS = ("auto", "triton", "eager", "reference")
+"""Implementations of an op: "triton" is kernels for GPUs, "eager" plain PyTorch for any device,
+both mostly in linear memory, and "reference" the definition. "auto" is "triton" where that can run,
+otherwise "eager". The environment variable FOVEATE_BACKEND names the default."""
 
 
 def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
     """Resolve the backend for a tensor: "triton", "eager" or "reference".
 
     Args:
-        backend: One of `BACKENDS`. "auto" chooses "triton" on a GPU if the kernels can run,
-            otherwise "eager". If None, the value of the environment variable FOVEATE_BACKEND, or
-            "auto" if that is not set.
+        backend: One of `BACKENDS`; if None, the environment's, or "auto".
         x: A tensor that the op computes with; for attention the queries.
         widest: The largest last dimension of `x` that the kernels support; None for no limit.
 
@@ -48,8 +47,6 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
         return f"it needs tensors on a GPU, got {x.device} (or TRITON_INTERPRET=1, for tests)"
     if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return f"it computes in float16, bfloat16 and float32, got {x.dtype}"
-    if is_transformed():
-        return "it cannot be transformed by torch.func"
     if widest is not None and x.shape[-1] > widest:
         return f"it supports heads of up to {widest} channels, got {x.shape[-1]}"
     return None

@@ -30,26 +30,6 @@ def uncompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
-def refuse_export(name: str) -> None:
-    """Refuse to be traced by `torch.export` where an input's values decide the shapes of tensors.
-
-    Args:
-        name: The input.
-
-    Raises:
-        RuntimeError: `torch.export` is tracing.
-    """
-    _refuse_export(f"shapes inside it depend on the values of {name}")
-
-
-def _refuse_export(reason: str) -> None:
-    if torch.compiler.is_exporting():
-        raise RuntimeError(
-            f"torch.export cannot trace this model, since {reason}: "
-            "use torch.compile, or restore a model that was sped up"
-        )
-
-
 def cached(maxsize: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Cache like `functools.lru_cache`, and refuse to be traced by `torch.export`.
 
@@ -68,7 +48,11 @@ def cached(maxsize: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
         @wraps(function)
         def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            _refuse_export("the host builds tables inside it")
+            if torch.compiler.is_exporting():
+                raise RuntimeError(
+                    "torch.export cannot trace this model, since the host builds tables inside it: "
+                    "use torch.compile, or restore a model that was sped up"
+                )
             return from_cache(*args, **kwargs)
 
         return call

@@ -1,4 +1,4 @@
-"""What the gradients of ops cannot do: second derivatives, and the transforms of torch.func."""
+"""What the gradients of ops cannot do: second derivatives."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,23 +8,6 @@ import torch
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-def is_transformed() -> bool:
-    """Return whether a transform of torch.func is active: grad, vjp, jvp, vmap and so on.
-
-    A `torch.autograd.Function` whose backward pass cannot be differentiated cannot be transformed.
-    """
-    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
-
-
-def refuse_transforms() -> None:
-    """Raise RuntimeError if a transform of torch.func is active."""
-    if is_transformed():
-        raise RuntimeError(
-            "the transforms of torch.func, such as grad and vmap, cannot pass through this op: "
-            'use the backend "reference" (FOVEATE_BACKEND=reference) or torch.autograd'
-        )
 
 
 def once_differentiable(backward: Callable[_P, _R]) -> Callable[_P, _R]:

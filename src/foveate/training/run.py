@@ -32,7 +32,6 @@ from .building import (
     build_tokenizer,
     load_examples,
 )
-from .objectives import MaskedLM
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
 
@@ -113,37 +112,6 @@ def _run_lock(folder: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-class _SparsePredictionTrainer(Trainer):
-    """Has a model compute the logits of masked tokens only: the loss needs no others.
-
-    After training, and as it is saved, also in checkpoints, the model computes all of them, for
-    callers that pass labels and use the logits.
-    """
-
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train the model."""
-        config = self._config
-        config.sparse_prediction = True
-        try:
-            return super().train(*args, **kwargs)
-        finally:
-            config.sparse_prediction = False
-
-    def save_model(self, *args: Any, **kwargs: Any) -> None:
-        """Save the model."""
-        config = self._config
-        before, config.sparse_prediction = config.sparse_prediction, False
-        try:
-            super().save_model(*args, **kwargs)
-        finally:
-            config.sparse_prediction = before
-
-    @property
-    def _config(self) -> Any:
-        model: Any = self.model
-        return model.config
-
-
 def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> Trainer:
     """Build the `Trainer` of a recipe; arguments and errors are those of `train`."""
     if not isinstance(recipe, Recipe):
@@ -163,8 +131,11 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     eval_dataset = None
     if dev_data is not None:
         eval_dataset = build_dataset(*dev_data, objective, processor, recipe.batch, seed)
+    trainer_class: Callable[..., Trainer] = Trainer
+    if objective.trainer_class is not None:
+        trainer_class = partial(objective.trainer_class, objective)
     try:
-        trainer = _trainer_class(recipe, model)(
+        trainer = trainer_class(
             model,
             arguments,
             data_collator=partial(collate_packs, partial(objective.collate, processor)),
@@ -180,19 +151,6 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     if _repeats_steps(model, arguments):
         capture(model)
     return trainer
-
-
-def _trainer_class(recipe: Recipe, model: PreTrainedModel) -> Callable[..., Trainer]:
-    objective = recipe.objective
-    if objective.trainer_class is not None:
-        return partial(objective.trainer_class, objective)
-    if (
-        isinstance(objective, MaskedLM)
-        and hasattr(model.config, "sparse_prediction")
-        and "sparse_prediction" not in recipe.model
-    ):
-        return _SparsePredictionTrainer
-    return Trainer
 
 
 def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> TrainingArguments:

@@ -166,8 +166,8 @@ def test_no_tokens_give_no_tokens():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"q": torch.zeros(2, 2, 4)}, "q and k must share one shape"),
-        ({"v": torch.zeros(3, 2, 5)}, "k and v share"),
+        ({"q": torch.zeros(2, 2, 4)}, "q, k and v must share one shape"),
+        ({"v": torch.zeros(3, 2, 5)}, "k and v must share one shape"),
         ({"block_size": 0}, "block_size and k_neighbours must be at least 1, got 0 and 1"),
         ({"k_neighbours": 0}, "must be at least 1, got 4 and 0"),
         ({"block_size": 4.0}, "block_size and k_neighbours must be integers, got 4.0, 1"),

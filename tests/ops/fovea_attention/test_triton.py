@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.ops.fovea_attention import COVERAGES, PaddedRows, fovea_attention, select_nodes
+from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 
@@ -62,62 +62,6 @@ def test_ragged_batches_equal_the_reference(lengths, block_size, k_neighbours, c
     check(lengths, torch.float32, biased, 20, **sizes)
 
 
-def check_rows(lengths, size, dtype=torch.float32, biased=True, **options):
-    rows = PaddedRows(torch.tensor(lengths, device=DEVICE), size)
-    real = torch.cat([torch.arange(n) + size * row for row, n in enumerate(lengths)]).to(DEVICE)
-    is_padding = torch.ones(size * len(lengths), dtype=torch.bool, device=DEVICE)
-    is_padding[real] = False
-    (*qkv, bias), weight = inputs([size] * len(lengths), dtype, heads=1)
-    qkv = [x.detach().masked_fill(is_padding[:, None, None], torch.nan) for x in qkv]
-    padded = [x.requires_grad_() for x in (*qkv, bias.detach())][: 3 + biased]
-    bias = padded[3] if biased else None
-    options |= {"max_distance": 20, "scale": 0.3}
-    out = fovea_attention(*padded[:3], bias=bias, lengths=rows, backend="triton", **options)
-    weight = weight.masked_fill(is_padding[:, None, None], torch.nan)
-    actual = [out, *torch.autograd.grad(out, padded, weight)]
-    for x in actual[:4]:
-        assert (x[is_padding] == 0).all()
-    actual[:4] = (x[real] for x in actual[:4])
-    if not len(real):
-        assert not biased or (actual[4] == 0).all()
-        return
-
-    packed = [x.detach()[real] for x in padded[:3]] + padded[3:]
-    packed = [x.detach().double().cpu().requires_grad_() for x in packed]
-    bias = packed[3] if biased else None
-    lengths = [length for length in lengths if length]
-    dense = fovea_attention(*packed[:3], bias=bias, lengths=lengths, backend="reference", **options)
-    gradients = torch.autograd.grad(dense, packed, weight[real].double().cpu())
-    if sum(lengths) > len(lengths):  # else the gradients of queries and keys are rounding errors
-        check_close(actual, (dense, *gradients), dtype)
-
-
-@given(
-    st.lists(st.sampled_from([0, 1, 16, 61, 100]), min_size=1, max_size=2),
-    st.sampled_from([12, 16, 24, 100]),
-    st.integers(1, 2),
-    st.sampled_from(COVERAGES),
-    st.booleans(),
-)
-@settings(max_examples=30 if ON_GPU else 4)
-def test_padded_rows_equal_the_reference(lengths, block_size, k_neighbours, coverage, biased):
-    sizes = {"block_size": block_size, "k_neighbours": k_neighbours, "coverage": coverage}
-    check_rows(lengths, 100, biased=biased, **sizes)
-
-
-@pytest.mark.parametrize("lengths", [[0, 37], [37, 0], [0, 0]])
-def test_empty_rows(lengths):
-    check_rows(lengths, 40, block_size=16, k_neighbours=1)
-
-
-def test_padded_rows_whose_last_nodes_are_short_and_far():
-    check_rows([400], 512, block_size=128, k_neighbours=1)
-
-
-def test_padded_rows_of_levels_that_runs_do_not_hold():
-    check_rows([17, 7], 18, block_size=3, k_neighbours=1)
-
-
 # On a GPU, each pair is compiled to code of its own; for the interpreter, every second is enough.
 @pytest.mark.parametrize(
     ("block_size", "dtype"), [*product([8, 72], DTYPES)][:: 1 if ON_GPU else 2]
@@ -157,16 +101,13 @@ def test_heads_of_any_width(head_dim):
 def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
     from foveate.ops.fovea_attention.triton.schedule import nodes_by_room, select_all_nodes
 
-    for num_blocks, missing in ((1, 0), (2, 1), (3, 0), (6, 3), (17, 6), (40, 40)):
-        nodes_by_block = [[] for _ in range(num_blocks + missing)]
-        nodes = nodes_by_room(num_blocks + missing, k_neighbours, coverage)
-        blocks = torch.arange(num_blocks + missing)
+    for num_blocks in (1, 2, 3, 6, 17, 40):
+        nodes_by_block = [[] for _ in range(num_blocks)]
+        nodes = nodes_by_room(num_blocks, k_neighbours, coverage)
+        blocks = torch.arange(num_blocks)
         nodes = zip(*select_all_nodes(nodes, blocks, num_blocks - 1 - blocks), strict=True)
-        for block, level, start, number, exists in nodes:
-            if exists:
-                nodes_by_block[block].append((int(number), int(level), int(start)))
-        assert not any(nodes_by_block[num_blocks:])
-        del nodes_by_block[num_blocks:]
+        for block, level, start, number in nodes:
+            nodes_by_block[block].append((int(number), int(level), int(start)))
         for block, nodes in enumerate(select_nodes(num_blocks, k_neighbours, coverage)):
             numbers, *selected = zip(*sorted(nodes_by_block[block]), strict=True)
             assert list(zip(*selected, strict=True)) == [tuple(node) for node in nodes]
@@ -219,14 +160,6 @@ def test_large_batches_equal_the_eager_backend(dtype):
     truth = fovea_attention(*wanted[:3], bias=wanted[3], backend="eager", **sizes)
     expected = (truth, *torch.autograd.grad(truth, wanted, weight.double()))
     check_close(actual, expected, dtype)
-
-
-@gpu
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("coverage", COVERAGES)
-def test_large_padded_rows(dtype, coverage):
-    check_rows([3000, 1, 0, 777], 3072, dtype, block_size=128, k_neighbours=1, coverage=coverage)
-    check_rows([5000], 8192, dtype, block_size=32, k_neighbours=2, coverage=coverage)
 
 
 @gpu

@@ -293,7 +293,7 @@ def test_torch_accepts_the_op(options):
     rest = [*(call.get(x) for x in names), False, call.get("max_distance", 128), 0.25]
     torch.library.opcheck(forward_op, (*qkv, *rest))
     out, lse = forward_op(*qkv, *rest)
-    torch.library.opcheck(backward_op, (output_weight(call), out, lse, *qkv, *rest))
+    torch.library.opcheck(backward_op, (output_weight(call), out, lse, *qkv, *rest, True, True))
 
 
 def test_compiles_without_graph_breaks():

@@ -3,33 +3,29 @@
 Inside the encoder, all sequences of a batch are packed: `(tokens, d_model)`.
 """
 
-import copy
 import warnings
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import T5EncoderModel, T5ForConditionalGeneration
 from transformers import initialization as init
-from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.models.t5.modeling_t5 import T5LayerFF, T5LayerNorm, T5Stack
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.joint_layers import convert_parts, load_parts
 from foveate.models.packing import PackedSequences
-from foveate.models.speed_ups import speed_up
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
-from foveate.models.speed_ups.patching import apply_patches
-from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
+from foveate.models.t5_models import (
+    PackedBlock,
+    PackedT5Encoder,
+    PackedT5EncoderModel,
+    PackedT5ForConditionalGeneration,
+    PackedT5Model,
+)
 from foveate.models.utils import bias_table
-from foveate.ops.fovea_attention import PaddedRows, fovea_attention
+from foveate.ops.fovea_attention import fovea_attention
 
-from .aligned_rows import AlignedRows
 from .configuration_fovea import FoveaConfig
-
-Lengths = list[int] | PaddedRows
-"""Number of tokens of each sequence, or of each row of which the rest is padding."""
 
 _LONGT5_NAMES = {r"\.(Local|TransientGlobal)SelfAttention\.": ".SelfAttention."}
 
@@ -54,14 +50,14 @@ class FoveaAttention(nn.Module):
         self.coverage = config.coverage
 
     def forward(
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
     ) -> tuple[Tensor, Tensor]:
         """Let every token attend to its own sequence, fine to coarse.
 
         Args:
             hidden_states: `(tokens, d_model)`, sequence after sequence.
             bias: `(num_buckets, heads)`, the biases of block 0; None in block 0.
-            lengths: Number of tokens of each sequence, or padded rows.
+            lengths: Number of tokens of each sequence.
 
         Returns:
             The output `(tokens, d_model)`, and the biases.
@@ -84,37 +80,11 @@ class FoveaAttention(nn.Module):
         return self.o(attended.flatten(1)), bias
 
 
-class FoveaSelfAttentionLayer(nn.Module):
-    """x + dropout(attention(norm(x)))."""
+class FoveaBlock(PackedBlock):
+    """A block, see `FoveaAttention.forward`; block 0 returns the biases of all."""
 
     def __init__(self, config: FoveaConfig, has_relative_attention_bias: bool) -> None:
-        super().__init__()
-        self.SelfAttention = FoveaAttention(config, has_relative_attention_bias)
-        self.layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
-        self.dropout = nn.Dropout(config.dropout_rate)
-
-    def forward(
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
-    ) -> tuple[Tensor, Tensor]:
-        """Apply the layer, see `FoveaAttention.forward`."""
-        attended, bias = self.SelfAttention(self.layer_norm(hidden_states), bias, lengths)
-        return hidden_states + self.dropout(attended), bias
-
-
-class FoveaBlock(GradientCheckpointingLayer):
-    """Attention, then feed-forward, each on normalized inputs; block 0 returns all the biases."""
-
-    def __init__(self, config: FoveaConfig, has_relative_attention_bias: bool) -> None:
-        super().__init__()
-        attention = FoveaSelfAttentionLayer(config, has_relative_attention_bias)
-        self.layer = nn.ModuleList([attention, T5LayerFF(config)])
-
-    def forward(
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
-    ) -> tuple[Tensor, Tensor]:
-        """Apply both layers."""
-        hidden_states, bias = self.layer[0](hidden_states, bias, lengths)
-        return self.layer[1](hidden_states), bias
+        super().__init__(config, FoveaAttention(config, has_relative_attention_bias))
 
 
 convert_parts(
@@ -123,7 +93,7 @@ convert_parts(
 )
 
 
-class FoveaPreTrainedModel(DerivedT5Model):
+class FoveaPreTrainedModel(PackedT5Model):
     """Base class of all Fovea models."""
 
     config_class = FoveaConfig
@@ -181,26 +151,10 @@ class FoveaPreTrainedModel(DerivedT5Model):
         return (model, info) if output_loading_info else model
 
 
-class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
+class FoveaEncoder(PackedT5Encoder, CapturableEncoder, FoveaPreTrainedModel):
     """The blocks, on packed tokens."""
 
-    def __init__(self, config: FoveaConfig) -> None:
-        super().__init__(config)
-        config.check()  # from_pretrained sets fields after the configuration was validated
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
-        self.block = nn.ModuleList(
-            FoveaBlock(config, has_relative_attention_bias=layer_idx == 0)
-            for layer_idx in range(config.num_layers)
-        )
-        self.final_layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
-        self.dropout = nn.Dropout(config.dropout_rate)
-        apply_patches(self, DERIVED_MODEL_PATCHES)
-        self.post_init()
-
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.d_kv)
+    block_class = FoveaBlock
 
     @can_return_tuple
     def forward(
@@ -225,10 +179,10 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
         states: list[Tensor] | None = [] if output_hidden_states else None
-        like = self.embed_tokens.weight
+        like: Any = self.embed_tokens.weight
         num_elements = tokens.shape[0] * tokens.shape[1] * like.shape[1]
-        run_layers, pads = self.layer_runner(like, num_elements, states)
-        packed = self._packed(tokens, attention_mask, pads)
+        run_layers, _ = self.layer_runner(like, num_elements, states)
+        packed = PackedSequences.from_mask(attention_mask, (tokens.shape[0], tokens.shape[1]))
         # The embeddings have no name here, so that they can be freed after the first block.
         hidden_states = run_layers(
             self.dropout(
@@ -245,28 +199,10 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
             hidden_states=None if states is None else (*map(packed.unpack, states), last),
         )
 
-    def _packed(
-        self, tokens: Tensor, attention_mask: Tensor | None, pads: bool
-    ) -> PackedSequences | AlignedRows:
-        """Choose between the real tokens of a batch and, for a graph of any lengths, its rows."""
-        batch, length = tokens.shape[:2]
-        if pads:
-            from foveate.ops._triton.math import bucket_size  # with graphs, there is Triton
-
-            size = bucket_size(length)
-            if attention_mask is not None or size > length:
-                return AlignedRows.from_mask(attention_mask, (batch, length), size, tokens.device)
-        return PackedSequences.from_mask(attention_mask, (batch, length))
-
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
     ) -> Tensor:
-        """Apply all blocks to packed tokens.
-
-        The layout is the lengths of the sequences, or those of padded rows as a tensor.
-        """
-        if isinstance(layout, Tensor):
-            layout = PaddedRows(layout, len(hidden_states) // len(layout))
+        """Apply all blocks to packed tokens; the layout is the lengths of the sequences."""
         bias = None
         for block in self.block:
             if all_hidden_states is not None:
@@ -274,17 +210,8 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
             hidden_states, bias = block(hidden_states, bias, layout)
         return hidden_states
 
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the token embeddings."""
-        return self.embed_tokens
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token embeddings."""
-        assert isinstance(value, nn.Embedding)
-        self.embed_tokens = value
-
-
-class FoveaEncoderModel(FoveaPreTrainedModel, T5EncoderModel):
+class FoveaEncoderModel(FoveaPreTrainedModel, PackedT5EncoderModel):
     """The Fovea encoder, called like `transformers.T5EncoderModel`.
 
     Batches are packed: padding, wherever `attention_mask` has it, is dropped at the input, and is
@@ -300,19 +227,10 @@ class FoveaEncoderModel(FoveaPreTrainedModel, T5EncoderModel):
         torch.Size([1, 40, 16])
     """
 
-    _keys_to_ignore_on_load_unexpected = ["decoder", "lm_head"]  # noqa: RUF012
-
-    def __init__(self, config: FoveaConfig) -> None:
-        config = copy.deepcopy(config)
-        config.use_cache = config.is_encoder_decoder = False
-        super(T5EncoderModel, self).__init__(config)  # skips its own, which builds T5
-        self.shared = nn.Embedding(config.vocab_size, config.d_model)
-        self.encoder: Any = FoveaEncoder(config)
-        self.set_input_embeddings(self.shared)  # one module, whose hooks run wherever it is used
-        self.post_init()
+    encoder_class = FoveaEncoder
 
 
-class FoveaForConditionalGeneration(FoveaPreTrainedModel, T5ForConditionalGeneration):
+class FoveaForConditionalGeneration(FoveaPreTrainedModel, PackedT5ForConditionalGeneration):
     """Fovea with T5's decoder, called and trained like `transformers.T5ForConditionalGeneration`.
 
     See `FoveaEncoderModel` for the encoder. The decoder is sped up.
@@ -328,16 +246,4 @@ class FoveaForConditionalGeneration(FoveaPreTrainedModel, T5ForConditionalGenera
         torch.Size([1, 6])
     """
 
-    def __init__(self, config: FoveaConfig) -> None:
-        super(T5ForConditionalGeneration, self).__init__(config)  # as above
-        self.model_dim = config.d_model
-        self.shared = nn.Embedding(config.vocab_size, config.d_model)
-        encoder_config, decoder_config = copy.deepcopy(config), copy.deepcopy(config)
-        encoder_config.use_cache = False
-        decoder_config.is_decoder = True
-        decoder_config.num_layers = config.num_decoder_layers or config.num_layers
-        self.encoder: Any = FoveaEncoder(encoder_config)
-        self.decoder = speed_up(T5Stack(decoder_config))
-        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        self.set_input_embeddings(self.shared)  # as above
-        self.post_init()
+    encoder_class = FoveaEncoder

@@ -57,9 +57,6 @@ class HDTConfig(PreTrainedConfig):
         relative_attention_max_distance: Distance from which the bias stays the same.
         classifier_dropout: Dropout before a classifier.
         tie_word_embeddings: Whether the masked-language-model head shares the embeddings.
-        sparse_prediction: Whether the masked-language-model head, given labels, computes the logits
-            of the labelled tokens only, as ModernBERT's does; masked language modelling labels
-            about one token in seven.
 
     Raises:
         ValueError: An unknown feed-forward, unknown edges, an unknown `decode_anchors` or
@@ -98,7 +95,6 @@ class HDTConfig(PreTrainedConfig):
     relative_attention_max_distance: int = 128
     classifier_dropout: float | int = 0.1
     tie_word_embeddings: bool = True
-    sparse_prediction: bool = False
     use_cache: bool = True
     pad_token_id: int | None = 0
     eos_token_id: int | list[int] | None = 1

@@ -4,7 +4,6 @@ Inside the encoder, all documents of a batch are packed in level order: `(tokens
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -305,19 +304,6 @@ class HDTPreTrainedModel(PreTrainedModel):
                 init.zeros_(module.bias)
 
 
-@dataclass
-class HDTEncoderOutput:
-    """Output of the encoder, packed in level order.
-
-    Attributes:
-        last_hidden_state: `(tokens, d_model)`, after the final norm.
-        hidden_states: The input of every block, if requested, and the last hidden state.
-    """
-
-    last_hidden_state: Tensor
-    hidden_states: tuple[Tensor, ...]
-
-
 class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
     """The blocks, on tokens packed in level order."""
 
@@ -340,12 +326,10 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
         self.post_init()
 
     def forward(
-        self, embeddings: Tensor, tree: Tree, output_hidden_states: bool = False
-    ) -> HDTEncoderOutput:
+        self, embeddings: Tensor, tree: Tree, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
         """Encode token embeddings `(tokens, d_model)` in the order of the tree."""
-        states: list[Tensor] | None = [] if output_hidden_states else None
-        last = self.run_on_tree(embeddings, tree, states)
-        return HDTEncoderOutput(last, (*(states or ()), last))
+        return self.run_on_tree(embeddings, tree, all_hidden_states)
 
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
@@ -365,11 +349,6 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
             hidden_states, update = block(hidden_states, layout, update, rotation)
         output: Tensor = drop(self.dropout, self.final_layer_norm(_add(hidden_states, update)))
         return output
-
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.d_kv)
 
 
 class HDTPooler(nn.Module):
@@ -465,13 +444,13 @@ class HDTModel(HDTPreTrainedModel):
             raise ValueError("HDT needs input_ids or inputs_embeds")
         if output_hidden_states is None:
             output_hidden_states = bool(self.config.output_hidden_states)
-        encoded = self.encoder(embeddings, packed.tree, output_hidden_states)
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        encoded = self.encoder(embeddings, packed.tree, states)
+        last = packed.unpack(encoded)
         return BaseModelOutputWithPooling(
-            last_hidden_state=packed.unpack(encoded.last_hidden_state),
-            pooler_output=self.pooler(encoded.last_hidden_state[packed.first]),
-            hidden_states=tuple(map(packed.unpack, encoded.hidden_states))
-            if output_hidden_states
-            else None,
+            last_hidden_state=last,
+            pooler_output=self.pooler(encoded[packed.first]),
+            hidden_states=None if states is None else (*map(packed.unpack, states), last),
         )
 
 
@@ -558,15 +537,13 @@ class HDTForMaskedLM(HDTPreTrainedModel):
             kwargs: Other arguments of `HDTModel.forward`.
 
         Returns:
-            `logits` `(batch, length, vocab_size)` and, with labels, the mean cross-entropy `loss`.
-            With labels and `config.sparse_prediction`, the `logits` `(labelled tokens, vocab_size)`
-            of the tokens whose label counts, in their order.
+            `logits` `(batch, length, vocab_size)`; with labels, `(labelled tokens, vocab_size)` of
+            the tokens whose label counts, in their order, and the mean cross-entropy `loss`.
         """
         return masked_lm_output(
             lambda: self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs),
             self.cls.predictions,
             labels,
-            sparse=self.config.sparse_prediction,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin
 from transformers import initialization as init
@@ -20,7 +21,6 @@ from foveate.models.masks import mask_to_bias
 from foveate.models.packing import PackedForest
 from foveate.models.utils import bias_table
 from foveate.ops.compiling import uncompiled
-from foveate.ops.cross_entropy import cross_entropy
 from foveate.ops.precision import widened
 from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
@@ -39,6 +39,7 @@ _UNSUPPORTED = (
     "decoder_inputs_embeds",
     "output_attentions",
     "output_hidden_states",
+    "assistant_model",
 )
 
 
@@ -391,66 +392,7 @@ class HDTMemory(ModelOutput):
     memory_mask: Tensor = None  # type: ignore[assignment] # as above
 
 
-class _DocumentEncoding:
-    """What the model and its `HDTDocumentEncoder` both do; a mixin for a class with these parts."""
-
-    shared: nn.Embedding
-    encoder: HDTEncoder
-    config: Any  # declared otherwise by transformers
-
-    def encode(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        parent_ids: Tensor | None = None,
-        tree: Tree | None = None,
-        decode_anchors: str | None = None,
-    ) -> HDTMemory:
-        """Encode documents once for everything to be generated from them.
-
-        The arguments and errors are those of `HDTForConditionalGeneration.forward`.
-        """
-        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
-        if input_ids is None:
-            raise ValueError("HDT needs input_ids")
-        embeddings = packed.embed(self.shared, input_ids)
-        hidden_states = self.encoder(embeddings, packed.tree).last_hidden_state
-        memory, mask = select_memory(
-            hidden_states, packed.tree, decode_anchors or self.config.decode_anchors
-        )
-        return HDTMemory(packed.unpack(hidden_states), memory, mask)
-
-
-class HDTDocumentEncoder(_DocumentEncoding, nn.Module):
-    """Reads documents for the decoder: what `HDTForConditionalGeneration.get_encoder` returns.
-
-    Args:
-        model: The model, whose layers it shares.
-    """
-
-    def __init__(self, model: "HDTForConditionalGeneration") -> None:
-        super().__init__()
-        self.shared, self.encoder, self.config = model.shared, model.encoder, model.config
-
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        parent_ids: Tensor | None = None,
-        tree: Tree | None = None,
-        decode_anchors: str | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-    ) -> HDTMemory:
-        """Encode documents, see `encode`."""
-        _reject_unsupported(
-            {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
-        )
-        return self.encode(input_ids, attention_mask, parent_ids, tree, decode_anchors)
-
-
-class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, GenerationMixin):
+class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
     """HDT that reads documents and generates text: summaries, answers, masked passages.
 
     Example:
@@ -504,9 +446,27 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
         assert isinstance(value, nn.Embedding)
         self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
 
-    def get_encoder(self, modality: str | None = None) -> HDTDocumentEncoder:
-        """Return what encodes documents, for `encoder_outputs`; its forward is `encode`."""
-        return HDTDocumentEncoder(self)
+    def encode(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        parent_ids: Tensor | None = None,
+        tree: Tree | None = None,
+        decode_anchors: str | None = None,
+    ) -> HDTMemory:
+        """Encode documents once for everything to be generated from them.
+
+        The arguments and errors are those of `forward`.
+        """
+        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
+        if input_ids is None:
+            raise ValueError("HDT needs input_ids")
+        embeddings = packed.embed(self.shared, input_ids)
+        hidden_states = self.encoder(embeddings, packed.tree)
+        memory, mask = select_memory(
+            hidden_states, packed.tree, decode_anchors or self.config.decode_anchors
+        )
+        return HDTMemory(packed.unpack(hidden_states), memory, mask)
 
     @can_return_tuple
     def forward(
@@ -583,8 +543,9 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
         logits = self.lm_head(hidden_states * self.config.d_model**-0.5)
         loss = None
         if labels is not None:
-            losses = cross_entropy(logits, labels)
-            loss = losses.sum() / (labels != IGNORE_INDEX).sum().clamp(min=1)
+            wide = widened(logits).flatten(0, 1)
+            total = F.cross_entropy(wide, labels.flatten(), reduction="sum")
+            loss = total / (labels != IGNORE_INDEX).sum().clamp(min=1)
         return Seq2SeqLMOutput(  # the name of the cache depends on the version of transformers
             loss, logits, cache, encoder_last_hidden_state=encoder_outputs.last_hidden_state
         )
@@ -614,10 +575,7 @@ class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, Generat
         if inputs is None:
             inputs = kwargs.pop("input_ids", None)
         names = ("attention_mask", "parent_ids", "tree", "decode_anchors")
-        assistant = kwargs.get("assistant_model")
-        # An assistant of this class reads the documents too.
-        take = kwargs.get if isinstance(assistant, HDTForConditionalGeneration) else kwargs.pop
-        encoder_arguments = {name: take(name) for name in names if name in kwargs}
+        encoder_arguments = {name: kwargs.pop(name) for name in names if name in kwargs}
         # transformers would encode one document for each of its inputs.
         if kwargs.get("encoder_outputs") is None:
             kwargs["encoder_outputs"] = self.encode(inputs, **encoder_arguments)

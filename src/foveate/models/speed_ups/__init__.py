@@ -5,12 +5,10 @@ from typing import TypeVar
 from torch import nn
 from transformers.models.led.modeling_led import (
     LEDEncoder,
-    LEDEncoderLayer,
     LEDEncoderSelfAttention,
 )
 from transformers.models.longformer.modeling_longformer import (
     LongformerEncoder,
-    LongformerLayer,
     LongformerModel,
     LongformerSelfAttention,
 )
@@ -29,7 +27,7 @@ from transformers.models.t5.modeling_t5 import (
     T5Stack,
 )
 
-from . import bert_layers, longformer, longt5, t5, t5_layers
+from . import longformer, longt5, t5, t5_layers
 from .cuda_graphs import capture, release
 from .patching import Patch, apply_patches
 
@@ -58,21 +56,14 @@ ATTENTION_PATCHES = (
 
 MODEL_PATCHES = (
     Patch(LongformerModel, LongformerModel, attn_implementation=longformer.ONE_QUERY_MASK),
-    Patch(
-        LongformerEncoder,
-        longformer.WindowedLongformerEncoder,
-        applies_to=longformer.has_known_longformer_attention,
-    ),
-    Patch(LEDEncoder, longformer.WindowedLEDEncoder, applies_to=longformer.has_known_led_attention),
-    Patch(LongT5Stack, longt5.WindowedLongT5Encoder, applies_to=longt5.has_known_longt5_attention),
+    Patch(LongformerEncoder, longformer.WindowedLongformerEncoder),
+    Patch(LEDEncoder, longformer.WindowedLEDEncoder),
+    Patch(LongT5Stack, longt5.WindowedLongT5Encoder, applies_to=lambda stack: not stack.is_decoder),
     Patch(T5Stack, T5Stack, attn_implementation=t5.RELATIVE_ATTENTION),
 )
 """What gives the attention its masks and layouts."""
 
 LAYER_PATCHES = (
-    Patch(LongformerLayer, longformer.UnchunkedLongformerLayer),
-    Patch(LEDEncoderLayer, longformer.FusedLEDEncoderLayer),
-    *bert_layers.LONGFORMER_PATCHES,
     Patch(T5LayerNorm, t5_layers.FusedT5LayerNorm),
     Patch(LongT5LayerNorm, t5_layers.FusedLongT5LayerNorm),
     Patch(T5DenseActDense, t5_layers.FusedT5DenseActDense),

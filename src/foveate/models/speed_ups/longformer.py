@@ -13,17 +13,15 @@ from transformers.masking_utils import eager_mask
 from transformers.models.led.modeling_led import (
     LEDEncoder,
     LEDEncoderBaseModelOutput,
-    LEDEncoderLayer,
     LEDEncoderSelfAttention,
 )
 from transformers.models.longformer.modeling_longformer import (
     LongformerBaseModelOutput,
     LongformerEncoder,
-    LongformerLayer,
     LongformerSelfAttention,
 )
 
-from foveate.models.projections import add_and_norm, project_heads
+from foveate.models.projections import project_heads
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
 from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 
@@ -110,55 +108,8 @@ class WindowedLEDAttention(_WindowAttention, LEDEncoderSelfAttention):
     """The attention of LED's encoder."""
 
 
-class UnchunkedLongformerLayer(LongformerLayer):
-    """Longformer's layer, without inspecting its own methods for chunking in every call."""
-
-    def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        """Apply the layer, see `LongformerLayer.forward`."""
-        if self.chunk_size_feed_forward:
-            outputs: tuple[Tensor, ...] = super().forward(*args, **kwargs)
-            return outputs
-        attended, *weights = self.attention(*args, **kwargs)
-        return self.ff_chunk(attended), *weights
-
-
-class FusedLEDEncoderLayer(LEDEncoderLayer):
-    """A layer of LED's encoder, whose norms add the residual connections on a GPU."""
-
-    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        """Apply the layer, see `LEDEncoderLayer.forward`."""
-        attended, *weights = self.self_attn(hidden_states, *args, **kwargs)
-        attended = F.dropout(attended, self.dropout, self.training)
-        hidden_states = add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
-        inner = self.activation_fn(self.fc1(hidden_states))
-        inner = F.dropout(inner, self.activation_dropout, self.training)
-        update = F.dropout(self.fc2(inner), self.dropout, self.training)
-        hidden_states = add_and_norm(hidden_states, update, self.final_layer_norm)
-        if hidden_states.dtype == torch.float16 and not hidden_states.isfinite().all():
-            largest = torch.finfo(torch.float16).max - 1000  # as in transformers
-            hidden_states = hidden_states.clamp(-largest, largest)
-        return hidden_states, *weights
-
-
-def has_known_longformer_attention(encoder: Any) -> bool:
-    """Return whether all layers of a Longformer encoder take a `WindowLayout` when patched."""
-    known = LongformerSelfAttention, WindowedLongformerAttention
-    return all(type(layer.attention.self) in known for layer in encoder.layer)
-
-
-def has_known_led_attention(encoder: Any) -> bool:
-    """Return whether all layers of an LED encoder take a `WindowLayout` when patched."""
-    known = LEDEncoderSelfAttention, WindowedLEDAttention
-    return all(type(layer.self_attn.longformer_self_attn) in known for layer in encoder.layers)
-
-
 class WindowedLongformerEncoder(CapturableEncoder, LongformerEncoder):
     """Longformer's layers, given the layout of the batch."""
-
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.hidden_size) // int(self.config.num_attention_heads)
 
     def forward(
         self,
@@ -213,11 +164,6 @@ class WindowedLEDEncoder(CapturableEncoder, LEDEncoder):
     def captures_training(self) -> bool:
         """Whether every training step launches the same kernels: not with LayerDrop."""
         return not self.layerdrop
-
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.d_model) // int(self.config.encoder_attention_heads)
 
     def forward(
         self,

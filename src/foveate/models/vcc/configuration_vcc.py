@@ -91,28 +91,15 @@ class VccT5Config(VipFields, T5Config):
 
 @strict
 class VccBertConfig(VipFields, BertConfig):
-    """The fields of `transformers.BertConfig` and of `VipFields`, and one more.
-
-    Args:
-        sparse_prediction: Whether the masked-language-model head, given labels, computes the logits
-            of the labelled tokens only, as ModernBERT's does.
-    """
+    """The fields of `transformers.BertConfig` and of `VipFields`."""
 
     model_type = "vcc_bert"
     compatible_model_types = ("bert", "tree_bert")
 
-    sparse_prediction: bool = False
-
 
 @strict
 class VccRobertaConfig(VipFields, RobertaConfig):
-    """The fields of `transformers.RobertaConfig` and of `VipFields`, and one more.
-
-    Args:
-        sparse_prediction: See `VccBertConfig`.
-    """
+    """The fields of `transformers.RobertaConfig` and of `VipFields`."""
 
     model_type = "vcc_roberta"
     compatible_model_types = ("roberta", "xlm-roberta", "camembert")
-
-    sparse_prediction: bool = False

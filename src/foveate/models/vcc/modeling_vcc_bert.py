@@ -11,10 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import (
-    BertForMaskedLM,
-    BertForMultipleChoice,
-    BertForQuestionAnswering,
-    BertForSequenceClassification,
     BertModel,
     RobertaForMaskedLM,
     RobertaForMultipleChoice,
@@ -30,7 +26,6 @@ from transformers.utils.generic import can_return_tuple
 from foveate.models.masked_lm import masked_lm_output
 from foveate.models.packing import PackedSequences
 from foveate.models.projections import project_heads
-from foveate.models.speed_ups.bert_layers import BERT_PATCHES
 from foveate.models.speed_ups.patching import Patch, apply_patches
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
@@ -184,11 +179,6 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
         """The layers, which take packed tokens."""
         return list(self.encoder.layer)
 
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.hidden_size // self.config.num_attention_heads)
-
     def _pool(self, hidden_states: Tensor) -> Tensor:
         """Pool the first real token of each sequence, `(batch, d)`."""
         pooled: Tensor = self.pooler(_first_tokens(hidden_states))
@@ -251,7 +241,6 @@ VCC_PATCHES = (
     Patch(RobertaClassificationHead, VccRobertaClassificationHead),
     Patch(RobertaLayer, VccRobertaLayer),
     Patch(RobertaModel, VccRobertaModel),
-    *BERT_PATCHES,
 )
 """What VCC swaps in models of transformers for good."""
 
@@ -273,20 +262,17 @@ def _with_vip_mask(head: type[nn.Module]) -> Callable[..., Any]:
     return forward
 
 
-class _MaskedLM(_PatchedModel):
-    """Predicts masked tokens, in place of the forward of transformers.
+class VccRobertaForMaskedLM(_PatchedModel, RobertaForMaskedLM):
+    """Like `transformers.RobertaForMaskedLM`, with a `vip_mask` of the masked tokens.
 
-    With labels and `config.sparse_prediction`, its `logits` `(labelled tokens, vocab_size)` are
-    those of the tokens whose label counts, in their order.
+    With labels, its `logits` `(labelled tokens, vocab_size)` are those of the tokens whose label
+    counts, in their order.
     """
 
-    config: Any
-    base_model: Any
-    predictions: str
-    """Name of the head."""
+    config_class = VccRobertaConfig
 
     @can_return_tuple
-    def forward(
+    def forward(  # type: ignore[override] # has no inputs of decoders
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -301,44 +287,8 @@ class _MaskedLM(_PatchedModel):
         """Predict tokens; the other inputs are those of `VccBertModel.forward`."""
         reject_unsupported(self.config, kwargs)
         inputs = input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, vip_mask
-        encode = partial(self.base_model, *inputs, return_dict=True, **kwargs)
-        head, sparse = getattr(self, self.predictions), self.config.sparse_prediction
-        return masked_lm_output(encode, head, labels, sparse=sparse)
-
-
-class VccBertForMaskedLM(_MaskedLM, BertForMaskedLM):
-    """Like `transformers.BertForMaskedLM`, with a `vip_mask` of the masked tokens."""
-
-    config_class = VccBertConfig
-    predictions = "cls"
-
-
-class VccBertForSequenceClassification(_PatchedModel, BertForSequenceClassification):
-    """Like `transformers.BertForSequenceClassification`, with a `vip_mask`."""
-
-    config_class = VccBertConfig
-    forward = _with_vip_mask(BertForSequenceClassification)
-
-
-class VccBertForMultipleChoice(_PatchedModel, BertForMultipleChoice):
-    """Like `transformers.BertForMultipleChoice`, with a `vip_mask` of question and choice."""
-
-    config_class = VccBertConfig
-    forward = _with_vip_mask(BertForMultipleChoice)
-
-
-class VccBertForQuestionAnswering(_PatchedModel, BertForQuestionAnswering):
-    """Like `transformers.BertForQuestionAnswering`, with a `vip_mask` of the question."""
-
-    config_class = VccBertConfig
-    forward = _with_vip_mask(BertForQuestionAnswering)
-
-
-class VccRobertaForMaskedLM(_MaskedLM, RobertaForMaskedLM):
-    """Like `transformers.RobertaForMaskedLM`, with a `vip_mask` of the masked tokens."""
-
-    config_class = VccRobertaConfig
-    predictions = "lm_head"
+        encode = partial(self.roberta, *inputs, return_dict=True, **kwargs)
+        return masked_lm_output(encode, self.lm_head, labels)
 
 
 class VccRobertaForSequenceClassification(_PatchedModel, RobertaForSequenceClassification):

@@ -17,7 +17,6 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from foveate.models.masks import mask_to_bias
 from foveate.models.packing import PackedSequences
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
-from foveate.ops.compiling import refuse_export
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
     CandidateSegments,
@@ -220,7 +219,6 @@ class VccLayout:
                     f"vip_mask must have the shape {tuple(packed.shape)} of the tokens, "
                     f"got {tuple(vip_mask.shape)}"
                 )
-            refuse_export("vip_mask")
             is_vip = packed.pack(vip_mask.bool())
         counts = count_vips(is_vip, packed.lengths, config.num_vip_slots)
         return cls(tuple(packed.lengths), counts, is_vip)

@@ -1,20 +1,22 @@
 """T5 with VIP compression in its encoder (VCC)."""
 
-import copy
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
-from transformers import GenerationMixin, T5EncoderModel, T5ForConditionalGeneration
-from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
+from torch import Tensor
+from transformers import GenerationMixin
+from transformers.models.t5.modeling_t5 import T5Attention
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.packing import PackedSequences
 from foveate.models.projections import project_heads
-from foveate.models.speed_ups import speed_up
-from foveate.models.speed_ups.patching import apply_patches
-from foveate.models.speed_ups.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
+from foveate.models.t5_models import (
+    PackedBlock,
+    PackedT5Encoder,
+    PackedT5EncoderModel,
+    PackedT5ForConditionalGeneration,
+    PackedT5Model,
+)
 from foveate.models.utils import bias_table
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
@@ -40,7 +42,7 @@ class VccT5Attention(T5Attention):
         table: Tensor,
         inputs: AttentionInputs,
         key_bias: Tensor | None,
-    ) -> Tensor:
+    ) -> tuple[Tensor]:
         """Attend `(tokens, d_model)`, with the biases `(num_buckets, heads)`."""
         q, k, v = project_heads(hidden_states, self.n_heads, self.q, self.k, self.v)
         attended = relative_attention(
@@ -54,8 +56,7 @@ class VccT5Attention(T5Attention):
             key_bias=key_bias,
             max_distance=self.relative_attention_max_distance,
         )
-        output: Tensor = self.o(attended.flatten(1))
-        return output
+        return (self.o(attended.flatten(1)),)
 
     def vip_scores(
         self,
@@ -71,46 +72,15 @@ class VccT5Attention(T5Attention):
         return vip_scores(q, k, layout, candidates, bias=bias.by_distance)
 
 
-class VccT5SelfAttentionLayer(nn.Module):
-    """x + dropout(attention(norm(x)))."""
+class VccT5Block(PackedBlock):
+    """A block, see `VccT5Attention.forward`."""
 
     def __init__(self, config: VccT5Config, has_relative_attention_bias: bool) -> None:
-        super().__init__()
-        self.SelfAttention = VccT5Attention(config, has_relative_attention_bias)
-        self.layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
-        self.dropout = nn.Dropout(config.dropout_rate)
+        super().__init__(config, VccT5Attention(config, has_relative_attention_bias))
 
-    def forward(
-        self,
-        hidden_states: Tensor,
-        table: Tensor,
-        inputs: AttentionInputs,
-        key_bias: Tensor | None,
-    ) -> Tensor:
-        """Apply the layer, see `VccT5Attention.forward`."""
-        attended = self.SelfAttention(self.layer_norm(hidden_states), table, inputs, key_bias)
-        output: Tensor = hidden_states + self.dropout(attended)
-        return output
-
-
-class VccT5Block(GradientCheckpointingLayer):
-    """Attention, then feed-forward, each on normalized inputs."""
-
-    def __init__(self, config: VccT5Config, has_relative_attention_bias: bool) -> None:
-        super().__init__()
-        attention = VccT5SelfAttentionLayer(config, has_relative_attention_bias)
-        self.layer = nn.ModuleList([attention, T5LayerFF(config)])
-
-    def forward(
-        self,
-        hidden_states: Tensor,
-        table: Tensor,
-        inputs: AttentionInputs,
-        key_bias: Tensor | None,
-    ) -> Tensor:
+    def forward(self, hidden_states: Tensor, *arguments: Any) -> Tensor:  # type: ignore[override] # returns one output
         """Apply both layers."""
-        attended = self.layer[0](hidden_states, table, inputs, key_bias)
-        output: Tensor = self.layer[1](attended)
+        (output,) = super().forward(hidden_states, *arguments)
         return output
 
     def vip_scores(
@@ -129,31 +99,18 @@ class VccT5Block(GradientCheckpointingLayer):
         return scores
 
 
-class VccT5PreTrainedModel(DerivedT5Model):
+class VccT5PreTrainedModel(PackedT5Model):
     """Base class of all VCC T5 models."""
 
     config_class = VccT5Config
     _no_split_modules = ["VccT5Block", "T5Block"]  # noqa: RUF012
 
 
-class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
+class VccT5Encoder(PackedT5Encoder, CapturableVccEncoder, VccT5PreTrainedModel):
     """The blocks, on packed tokens."""
 
-    config: Any
+    block_class = VccT5Block
     block: Any
-
-    def __init__(self, config: VccT5Config) -> None:
-        config.check()  # from_pretrained sets fields after the configuration was validated
-        super().__init__(config)
-        self.embed_tokens: nn.Module = nn.Embedding(config.vocab_size, config.d_model)
-        self.block = nn.ModuleList(
-            VccT5Block(config, has_relative_attention_bias=layer_idx == 0)
-            for layer_idx in range(config.num_layers)
-        )
-        self.final_layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
-        self.dropout = nn.Dropout(config.dropout_rate)
-        apply_patches(self, DERIVED_MODEL_PATCHES)
-        self.post_init()
 
     @can_return_tuple
     def forward(
@@ -189,11 +146,6 @@ class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
         """The blocks, which take packed tokens."""
         return list(self.block)
 
-    @property
-    def head_dim(self) -> int:
-        """Channels of a head."""
-        return int(self.config.d_kv)
-
     def relative_position_bias(self, device: torch.device) -> RelativePositionBias:
         """Look up the biases of block 0, for all blocks."""
         attention = self.block[0].layer[0].SelfAttention
@@ -203,16 +155,8 @@ class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
         max_distance = self.config.relative_attention_max_distance
         return RelativePositionBias.from_table(table, max_distance)
 
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the token embeddings."""
-        return self.embed_tokens
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token embeddings."""
-        self.embed_tokens = value
-
-
-class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
+class VccT5EncoderModel(VccT5PreTrainedModel, PackedT5EncoderModel):
     """The VCC T5 encoder; loads any T5 checkpoint.
 
     Example:
@@ -226,18 +170,7 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
         torch.Size([1, 1000, 16])
     """
 
-    _keys_to_ignore_on_load_unexpected = ["decoder", "lm_head"]  # noqa: RUF012
-
-    encoder: Any
-
-    def __init__(self, config: VccT5Config) -> None:
-        config = copy.deepcopy(config)
-        config.use_cache = config.is_encoder_decoder = False
-        super(T5EncoderModel, self).__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.d_model)
-        self.encoder = VccT5Encoder(config)
-        self.set_input_embeddings(self.shared)  # one module, whose hooks run wherever it is used
-        self.post_init()
+    encoder_class = VccT5Encoder
 
     def forward(
         self,
@@ -267,7 +200,7 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
         return output
 
 
-class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGeneration):
+class VccT5ForConditionalGeneration(VccT5PreTrainedModel, PackedT5ForConditionalGeneration):
     """T5 with the VCC encoder; loads any T5 checkpoint, and is called and trained like T5.
 
     Example:
@@ -283,22 +216,7 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         torch.Size([1, 6])
     """
 
-    encoder: Any
-    decoder: Any
-
-    def __init__(self, config: VccT5Config) -> None:
-        super(T5ForConditionalGeneration, self).__init__(config)
-        self.model_dim = config.d_model
-        self.shared = nn.Embedding(config.vocab_size, config.d_model)
-        encoder_config, decoder_config = copy.deepcopy(config), copy.deepcopy(config)
-        encoder_config.use_cache = False
-        decoder_config.is_decoder = True
-        decoder_config.num_layers = config.num_decoder_layers or config.num_layers
-        self.encoder = VccT5Encoder(encoder_config)
-        self.decoder = speed_up(T5Stack(decoder_config))
-        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        self.set_input_embeddings(self.shared)  # as above
-        self.post_init()
+    encoder_class = VccT5Encoder
 
     def forward(
         self,

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.ops._packed.cpu_kernel import attend, has_cpu_kernel
-from foveate.ops.differentiation import once_differentiable, refuse_transforms
+from foveate.ops.differentiation import once_differentiable
 from foveate.ops.precision import accumulation_dtype, widened, zero_gradient
 
 TILE = 1 << 18
@@ -70,7 +70,6 @@ def grouped_attention(
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`; sums are computed in float32 at least.
     """
-    refuse_transforms()
     out: Tensor = _GroupedAttention.apply(q, k, v, bias, key_bias, groups, scale)
     return out
 

@@ -25,6 +25,16 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor) -> None:
         )
 
 
+def check_self_attention(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Raise ValueError unless q, k and v are packed tensors of one shape, dtype and device."""
+    if q.dim() != 3 or not q.shape == k.shape == v.shape:
+        raise ValueError(
+            "q, k and v must share one shape (tokens, heads, head_dim), "
+            f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
+        )
+    check_qkv(q, k, v)
+
+
 def check_bias(bias: Tensor | None, q: Tensor) -> None:
     """Raise ValueError unless bias is a table `(num_buckets, heads)` on the device of q."""
     if bias is None:

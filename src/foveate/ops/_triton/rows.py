@@ -18,16 +18,10 @@ def as_rows(x: Tensor, width: int) -> Tensor:
     return x if x.ndim == 2 and x.is_contiguous() else x.reshape(-1, width).contiguous()
 
 
-def row_tile(width: int, narrow_warps: int = 4) -> tuple[int, int, int]:
-    """Return the channels and rows that a program computes at once, and its warps.
-
-    Args:
-        width: Channels of a row.
-        narrow_warps: Warps for rows of up to 1,024 channels.
-    """
+def row_tile(width: int) -> tuple[int, int, int]:
+    """Return the channels and rows that a program computes at once, and its warps."""
     block = 1 << (width - 1).bit_length()
-    warps = narrow_warps if block <= _TILE else 4 if block <= 2 * _TILE else 8
-    return block, max(1, _TILE // block), warps
+    return block, max(1, _TILE // block), 4 if block <= 2 * _TILE else 8
 
 
 def consecutive_rows(n: int, tile_rows: int, device: torch.device) -> tuple[int, int]:

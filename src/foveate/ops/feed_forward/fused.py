@@ -10,13 +10,10 @@ from torch import Tensor, nn
 from foveate.ops._triton.cache import stream_id
 from foveate.ops._triton.library import define_op
 from foveate.ops.backends import autocasts
-from foveate.ops.differentiation import is_transformed
 
 
 def relu_feed_forward(x: Tensor, first: Tensor, second: Tensor, dropout: float) -> Tensor:
     """Apply both layers to rows `(n, in_features)`; see `foveate.ops.feed_forward`."""
-    if is_transformed():
-        return F.linear(F.dropout(F.linear(x, first).relu(), dropout), second)
     if not torch.is_grad_enabled():
         return F.linear(F.dropout(_linear_relu(x, first), dropout), second)
     output: Tensor = _ReLUFeedForward.apply(x, first, second, dropout)

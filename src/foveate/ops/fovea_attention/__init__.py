@@ -1,17 +1,14 @@
 """Fovea attention: nearby tokens one by one, distant ones in ever longer averages (Fovea, 2)."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from foveate.ops._packed.validation import (
     check_bias,
-    check_device,
     check_lengths,
-    check_qkv,
     check_scale,
+    check_self_attention,
     check_sizes,
 )
 from foveate.ops.backends import autocast, choose
@@ -19,9 +16,8 @@ from foveate.ops.backends import autocast, choose
 from . import eager as _eager
 from . import reference as _reference
 from .nodes import COVERAGES, PyramidNode, select_nodes
-from .rows import PaddedRows
 
-__all__ = ["COVERAGES", "PaddedRows", "PyramidNode", "fovea_attention", "select_nodes"]
+__all__ = ["COVERAGES", "PyramidNode", "fovea_attention", "select_nodes"]
 
 
 def fovea_attention(
@@ -33,7 +29,7 @@ def fovea_attention(
     k_neighbours: int,
     coverage: str = "full",
     bias: Tensor | None = None,
-    lengths: Sequence[int] | PaddedRows | None = None,
+    lengths: Sequence[int] | None = None,
     max_distance: int = 128,
     scale: float = 1.0,
     backend: str | None = None,
@@ -58,15 +54,10 @@ def fovea_attention(
             that fit are covered by the largest nodes that do. "paper" drops them, as the published
             code does.
         bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
-        lengths: The number of tokens in each sequence, host integers; one sequence if None. Or
-            padded rows, whose padding neither attends nor is attended to: its outputs and gradients
-            are zero.
+        lengths: The number of tokens in each sequence, host integers; one sequence if None.
         max_distance: Distance near which the last bucket begins.
         scale: Factor on the products; T5 has none.
-        backend: "triton" (GPU kernels, linear memory), "eager" (any device, linear memory),
-            "reference" (the dense definition), or "auto": "triton" where it can run, otherwise
-            "eager". If None, the value of the environment variable FOVEATE_BACKEND, or "auto" if
-            that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`, differentiable in q, k, v and bias.
@@ -84,9 +75,7 @@ def fovea_attention(
         torch.Size([1000, 2, 8])
     """
     q, k, v = autocast(q), autocast(k), autocast(v)
-    check_qkv(q, k, v)
-    if q.shape != k.shape:
-        raise ValueError(f"q and k must share one shape, got {tuple(q.shape)} and {tuple(k.shape)}")
+    check_self_attention(q, k, v)
     check_bias(bias, q)
     check_scale(scale)
     check_sizes("block_size and k_neighbours", block_size, k_neighbours)
@@ -96,11 +85,7 @@ def fovea_attention(
         )
     if coverage not in COVERAGES:
         raise ValueError(f"unknown coverage {coverage!r}: choose among {list(COVERAGES)}")
-    if isinstance(lengths, PaddedRows):
-        check_device("lengths", lengths.lengths, q)
-        check_lengths("lengths", lengths.capacities, q)
-    else:
-        lengths = check_lengths("lengths", lengths, q)
+    lengths = check_lengths("lengths", lengths, q)
     if not len(q):
         return q.clone()
     backend = choose(backend, q)
@@ -108,25 +93,15 @@ def fovea_attention(
         from .triton import fovea_attention as attend
     else:
         attend = (_reference if backend == "reference" else _eager).fovea_attention
-    attend = partial(
-        attend,
+    return attend(
+        q,
+        k,
+        v,
         block_size=block_size,
         k_neighbours=k_neighbours,
         coverage=coverage,
         bias=bias,
+        lengths=lengths,
         max_distance=max_distance,
         scale=scale,
     )
-    if backend != "triton" and isinstance(lengths, PaddedRows):
-        return _attend_real_tokens(attend, q, k, v, lengths)
-    return attend(q, k, v, lengths=lengths)
-
-
-def _attend_real_tokens(
-    attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, rows: PaddedRows
-) -> Tensor:
-    """Attend within padded rows by a function for packed sequences."""
-    indices, lengths = rows.real_tokens()
-    q_real, k_real, v_real = (x.index_select(0, indices) for x in (q, k, v))
-    out = attend(q_real, k_real, v_real, lengths=tuple(lengths)) if lengths else q_real
-    return torch.zeros_like(q).index_copy(0, indices, out)

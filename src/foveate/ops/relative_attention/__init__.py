@@ -64,10 +64,7 @@ def relative_attention(
             before, as in T5's decoder.
         max_distance: Distance near which the last bucket begins.
         scale: Factor on the products; T5 has none.
-        backend: "triton" (GPU kernels, linear memory), "eager" (any device, linear memory),
-            "reference" (the dense definition), or "auto": "triton" where it can run, otherwise
-            "eager". If None, the value of the environment variable FOVEATE_BACKEND, or "auto" if
-            that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`, 0 for a query that sees no key.

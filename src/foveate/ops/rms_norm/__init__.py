@@ -6,7 +6,6 @@ from torch import Tensor
 
 from foveate.ops._triton.rows import MAX_CHANNELS
 from foveate.ops.backends import choose
-from foveate.ops.norms import check_update, check_vector
 
 from . import reference as _reference
 
@@ -25,9 +24,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = Non
         x: `(..., channels)`, any floating dtype.
         weight: `(channels,)`, in the dtype of x.
         eps: Added to the mean square.
-        backend: "triton" (a GPU kernel for the gradient), "eager" (any device), "reference" (the
-            definition), or "auto": "triton" where it can run, otherwise "eager". If None, the value
-            of the environment variable FOVEATE_BACKEND, or "auto" if that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         A tensor of the shape and dtype of x.
@@ -88,8 +85,11 @@ def residual_rms_norm(
         >>> residual, normed
         (tensor([[3., 4.]]), tensor([[0.8485, 1.1314]]))
     """
-    if update is not None:
-        check_update(update, x)
+    if update is not None and (update.shape != x.shape or update.device != x.device):
+        raise ValueError(
+            f"update must be {tuple(x.shape)} on {x.device} to match x, "
+            f"got {tuple(update.shape)} on {update.device}"
+        )
     dtype = x.dtype if dtype is None else dtype
     if _choose(backend, x, weight) == "triton":
         from . import triton as _triton
@@ -101,6 +101,12 @@ def residual_rms_norm(
 
 def _choose(backend: str | None, x: Tensor, weight: Tensor) -> str:
     """Resolve the backend, and check that the weight matches x."""
-    check_vector("weight", weight, x)
+    if not x.is_floating_point():
+        raise ValueError(f"x must have a floating dtype, got {x.dtype}")
+    if weight.shape != x.shape[-1:] or weight.dtype != x.dtype or weight.device != x.device:
+        raise ValueError(
+            f"weight must be {tuple(x.shape[-1:])} {x.dtype} on {x.device} to match x, "
+            f"got {tuple(weight.shape)} {weight.dtype} on {weight.device}"
+        )
     backend = choose(backend, x, widest=None)
     return "eager" if backend == "triton" and len(weight) > MAX_CHANNELS else backend

@@ -62,9 +62,7 @@ def rotate(
         k: Keys of the same shape, dtype and device.
         cos: `(n, head_dim / 2)`, see `rotary_angles`. It has no gradient.
         sin: The same.
-        backend: "triton" (a GPU kernel), "eager" (any device), "reference" (the definition), or
-            "auto": "triton" where it can run, otherwise "eager". If None, the value of the
-            environment variable FOVEATE_BACKEND, or "auto" if that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         The queries and the keys, each `(n, heads, head_dim)` in their dtype.

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from torch import Tensor
 
-from foveate.ops._packed.validation import check_scale
+from foveate.ops._packed.validation import check_device, check_scale, check_self_attention
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
@@ -38,10 +38,7 @@ def tree_attention(
         tree: The forest, on the same device.
         edges: A subset of {"parent", "siblings", "children"}.
         scale: Factor on the scores, 1/√head_dim if None.
-        backend: "triton" (GPU kernels with linear memory: one float32 per node and head beyond
-            inputs and outputs), "eager" (any device, linear memory), "reference" (the dense
-            definition), or "auto": "triton" where it can run, otherwise "eager". If None, the
-            value of the environment variable FOVEATE_BACKEND, or "auto" if that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q` and in the node order of `tree`.
@@ -101,26 +98,14 @@ def _attend(
     """Check arguments and choose the backend; the inputs are queries, keys and values, or one."""
     inputs = tuple(autocast(x) for x in inputs)
     q, k, v = inputs if len(inputs) == 3 else inputs[0].unbind(1)
-    if q.dim() != 3 or not q.shape == k.shape == v.shape:
-        raise ValueError(
-            "q, k and v must share one shape (tokens, heads, head_dim), "
-            f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
-        )
+    check_self_attention(q, k, v)
     if not isinstance(tree, Tree):
         raise ValueError(
             f"tree must be a Tree, got {type(tree).__name__}: build it once with Tree.from_parents"
         )
     if q.shape[0] != len(tree):
         raise ValueError(f"q has {q.shape[0]} tokens but the tree has {len(tree)} nodes")
-    if not q.dtype == k.dtype == v.dtype or not q.is_floating_point():
-        raise ValueError(
-            f"q, k and v must share one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
-        )
-    if not q.device == k.device == v.device == tree.parent.device:
-        raise ValueError(
-            "q, k, v and the tree must be on one device, "
-            f"got {q.device}, {k.device}, {v.device} and {tree.parent.device}"
-        )
+    check_device("tree", tree.parent, q)
     if isinstance(edges, str):
         raise ValueError(
             f"edges must be a list of names, got the string {edges!r}: pass [{edges!r}]"

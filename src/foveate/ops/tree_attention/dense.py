@@ -5,7 +5,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from foveate.ops.differentiation import is_transformed
 from foveate.ops.precision import widened
 
 from .families import FamilyBatch
@@ -92,8 +91,7 @@ def log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
 
 def _tile_log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
     """Compute the log-sum-exp of some queries' scores, which are not kept for gradients."""
-    # In inference `checkpoint` would only import the compiler; torch.func cannot transform it.
-    if not torch.is_grad_enabled() or is_transformed():
+    if not torch.is_grad_enabled():  # `checkpoint` would only import the compiler
         return _score_log_sum_exp(q, k, scale)
     output: Tensor = checkpoint(_score_log_sum_exp, q, k, scale, use_reentrant=False)
     return output

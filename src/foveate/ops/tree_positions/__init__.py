@@ -25,9 +25,7 @@ def tree_positions(tree: Tree, table: Tensor, *, levels: int, backend: str | Non
         table: `(indices, channels)`, the encodings of indices, more of them than any node has
             children.
         levels: Number of levels below the roots that an encoding has room for.
-        backend: "triton" (a GPU kernel), "eager" (any device), "reference" (the definition), or
-            "auto": "triton" where it can run, otherwise "eager". If None, the value of the
-            environment variable FOVEATE_BACKEND, or "auto" if that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         `(nodes, channels)` in the dtype of the table.

@@ -112,9 +112,8 @@ def compress(
         layout: Layout of the batch.
         score: Computes the scores of candidates, of which the best are split.
         explore: Whether to split random segments of 10 % of the sequences, as in training.
-        backend: "triton", "eager", "reference" (as eager, but with second derivatives) or "auto";
-            if None, the value of the environment variable FOVEATE_BACKEND, or "auto" if that is not
-            set.
+        backend: One of `foveate.ops.backends.BACKENDS`, of which "reference" is "eager"; if None,
+            the environment's, or "auto".
 
     Returns:
         [P; C'] with VIP tokens, coarsest segments, and the parts of all segments that are split.

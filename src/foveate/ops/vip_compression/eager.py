@@ -4,7 +4,7 @@ A layer needs as much memory as the tokens it sees. Plain indexing of the Δs wo
 all of them in every backward pass: the gradient of a read is a buffer of zeros with a few other
 elements, and that of a write a copy with a few zeros. Here reads and writes form a chain, each
 taking the buffer's place, so that one gradient goes back along it and only the elements concerned
-are changed, in place. Such a chain can be differentiated only once; `plain` does without it.
+are changed, in place. Such a chain can be differentiated only once.
 """
 
 from collections.abc import Sequence
@@ -86,8 +86,6 @@ def split(
     chosen: Tensor,
     segments: Tensor,
     keep_means: bool,
-    *,
-    chained: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Append the parts of the chosen candidates to the compressed tokens.
 
@@ -99,13 +97,12 @@ def split(
         segments: Their indices among all segments, `(s,)`.
         keep_means: Whether the parts are needed in the precision of the means, because they are
             candidates in turn.
-        chained: Whether the Δs are passed on in a chain, which can be differentiated only once.
 
     Returns:
         The tokens followed by the parts, `(t + s · ratio, d)`; the parts in the dtype of the means,
         valid with `keep_means`; and the Δs to use from then on.
     """
-    part_deltas, delta = _read(delta, segments, chained)
+    part_deltas, delta = _read(delta, segments)
     parts = (means.index_select(0, chosen)[:, None] - part_deltas).flatten(0, 1)
     return torch.cat([tokens, parts.to(tokens.dtype)]), parts, delta
 
@@ -117,19 +114,16 @@ def merge(
     chosen: Tensor,
     segments: Tensor,
     counts: Tensor,
-    *,
-    chained: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """Write the parts of the chosen candidates to the Δs.
 
     Args:
         means: The new candidates, `(c, d)`.
         parts: The new parts of the chosen ones, `(s · ratio, d)`.
-        delta: The Δs, changed in place if `chained`.
+        delta: The Δs, changed in place.
         chosen: Candidates that are split, `(s,)`.
         segments: Their indices among all segments, `(s,)`.
         counts: Tokens of all parts of the level, `(segments · ratio,)`.
-        chained: See `split`.
 
     Returns:
         The means of the candidates `(c, d)` in the dtype of the Δs, that of a split segment from
@@ -139,24 +133,22 @@ def merge(
     count = counts.view(delta.shape[:2]).index_select(0, segments)[:, :, None]
     part_means = (parts * count).sum(1) / count.sum(1).clamp(min=1)
     new_means = means.to(delta.dtype).index_copy(0, chosen, part_means)
-    return new_means, _write(delta, segments, part_means[:, None] - parts, chained)
+    return new_means, _write(delta, segments, part_means[:, None] - parts)
 
 
-def _read(buffer: Tensor, index: Tensor, chained: bool) -> tuple[Tensor, Tensor]:
+def _read(buffer: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """Copy `buffer[index]`, and return it with the buffer to use from then on."""
-    if not (chained and torch.is_grad_enabled() and buffer.requires_grad):
+    if not (torch.is_grad_enabled() and buffer.requires_grad):
         return buffer.index_select(0, index), buffer
     values, buffer = _Read.apply(buffer, index)
     return values, buffer
 
 
-def _write(buffer: Tensor, index: Tensor, values: Tensor, chained: bool) -> Tensor:
-    """Overwrite `buffer[index]`, in place if `chained`, and return the buffer to use from then on.
+def _write(buffer: Tensor, index: Tensor, values: Tensor) -> Tensor:
+    """Overwrite `buffer[index]` in place, and return the buffer to use from then on.
 
     The index must not have duplicates.
     """
-    if not chained:
-        return buffer.index_copy(0, index, values)
     if not torch.is_grad_enabled() or not (buffer.requires_grad or values.requires_grad):
         return buffer.index_copy_(0, index, values)
     buffer = _Write.apply(buffer, index, values)

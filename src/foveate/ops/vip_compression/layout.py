@@ -110,9 +110,8 @@ class CompressionLayout:
         token_counts: For each level, the number of tokens in each segment, `(segments,)`.
         segment_positions: For each level, the rounded mean position of each segment,
             `(segments,)`.
-        multiplicities: For each level, the number of tokens that each segment counts as in
-            attention, `(segments,)`.
-        segment_biases: For each level, their logarithms, float64.
+        segment_biases: For each level, the logarithm of the number of tokens that each segment
+            counts as in attention, `(segments,)` float64.
         initial_positions: Positions of the VIP tokens, then of the coarsest segments.
         initial_key_bias: Their log multiplicities, float64.
         sequence_order: `(t,)`, the index in level order of each compressed token in sequence order;
@@ -132,7 +131,6 @@ class CompressionLayout:
     vip_weights: Tensor
     token_counts: tuple[Tensor, ...]
     segment_positions: tuple[Tensor, ...]
-    multiplicities: tuple[Tensor, ...]
     segment_biases: tuple[Tensor, ...]
     initial_positions: Tensor
     initial_key_bias: Tensor
@@ -231,7 +229,6 @@ class CompressionLayout:
             vip_weights=_mean_weights(is_vip, vip_tokens),
             token_counts=tuple(token_counts),
             segment_positions=(*segment_positions, token_positions),
-            multiplicities=tuple(multiplicities),
             segment_biases=tuple(segment_biases),
             initial_positions=torch.cat([vip_positions, segment_positions[0]]),
             initial_key_bias=torch.cat([vip_biases, segment_biases[0]]),

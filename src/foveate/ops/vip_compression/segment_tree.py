@@ -18,10 +18,8 @@ import torch
 from torch import Tensor
 
 from foveate.ops.backends import choose
-from foveate.ops.differentiation import is_transformed
 
 from . import eager as _eager
-from . import plain as _plain
 
 
 class SegmentTree(NamedTuple):
@@ -58,16 +56,6 @@ class SegmentTree(NamedTuple):
         means, deltas = implementation(tokens, backend).build(tokens, counts)
         return cls(means, tuple(deltas))
 
-    def read(self, level: int, segments: Tensor) -> Tensor:
-        """Rebuild segments `(s,)` of a level from the top (VCC, eq. 16): `(s, d)`."""
-        path = [segments]
-        for delta in reversed(self.deltas[:level]):
-            path.insert(0, path[0] // delta.shape[1])
-        values = self.means[path[0]]
-        for delta, parent, segment in zip(self.deltas, path, path[1:], strict=False):
-            values = values - delta[parent, segment % delta.shape[1]]
-        return values
-
     def to_tokens(self, dtype: torch.dtype | None = None, *, backend: str | None = None) -> Tensor:
         """Rebuild all tokens, `(tokens, d)`.
 
@@ -83,9 +71,8 @@ class SegmentTree(NamedTuple):
 
 def implementation(x: Tensor, backend: str | None) -> ModuleType:
     """Return the module whose `build`, `select`, `split`, `merge` and `spread` run on x."""
-    backend = choose(backend, x, widest=None)
-    if backend == "triton":
+    if choose(backend, x, widest=None) == "triton":
         from . import triton as _triton
 
         return _triton
-    return _plain if backend == "reference" or is_transformed() else _eager
+    return _eager

@@ -4,13 +4,19 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from foveate.ops._packed.validation import as_lengths, check_bias, check_lengths, check_scale
+from foveate.ops._packed.validation import (
+    as_lengths,
+    check_bias,
+    check_lengths,
+    check_scale,
+    check_self_attention,
+)
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
 from . import reference as _reference
 from .global_attention import GlobalKeysValues, check_global_keys_values, global_attention
-from .validation import check_masked_keys, check_self_attention, check_window
+from .validation import check_masked_keys, check_window
 
 __all__ = ["GlobalKeysValues", "global_attention", "window_attention"]
 
@@ -58,10 +64,7 @@ def window_attention(
         lengths: The number of tokens in each sequence, host integers; one sequence if None.
         max_distance: Distance near which the last bucket of the biases begins.
         scale: Factor on the products; 1/√head_dim if None.
-        backend: "triton" (GPU kernels, linear memory), "eager" (any device, linear memory),
-            "reference" (the dense definition), or "auto": "triton" where it can run, otherwise
-            "eager". If None, the value of the environment variable FOVEATE_BACKEND, or "auto" if
-            that is not set.
+        backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`, 0 for a query that sees no key.

@@ -3,17 +3,7 @@
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.validation import are_integers, check_device, check_qkv
-
-
-def check_self_attention(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Raise ValueError unless q, k and v are packed tensors of one shape, dtype and device."""
-    if q.dim() != 3 or not q.shape == k.shape == v.shape:
-        raise ValueError(
-            "q, k and v must share one shape (tokens, heads, head_dim), "
-            f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
-        )
-    check_qkv(q, k, v)
+from foveate.ops._packed.validation import are_integers, check_device
 
 
 def check_window(window: tuple[int, int]) -> None:

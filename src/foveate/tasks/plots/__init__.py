@@ -1,9 +1,7 @@
 """Attention patterns as pictures, and results on the pages of a PDF."""
 
-from foveate.tasks.plots.fovea import plot_fovea
 from foveate.tasks.plots.pdf import plot_pdf
 from foveate.tasks.plots.tree import plot_tree
 from foveate.tasks.plots.vip import plot_vip
-from foveate.tasks.plots.windows import plot_windows
 
-__all__ = ["plot_fovea", "plot_pdf", "plot_tree", "plot_vip", "plot_windows"]
+__all__ = ["plot_pdf", "plot_tree", "plot_vip"]

@@ -13,15 +13,17 @@ from foveate.documents import Document
 from foveate.ops.tree_attention import Tree
 from foveate.tasks.inspect import attended_pairs, inspect
 from foveate.tasks.plots.figure import (
-    add_legend,
+    INK,
+    add_panel,
     add_title,
     check_image_path,
-    paint,
+    new_figure,
     save,
-    square_panels,
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from transformers import PreTrainedTokenizerBase
 
 # Kinds of families (a parent with its children), by what the children are. Families are painted in
@@ -33,7 +35,7 @@ _LEGEND = {
     SUBSECTIONS: ("sentences and subsections", "#f2a33a"),
     SECTIONS: ("sections of the document", "#c8283c"),
 }
-_PANEL, _GAP, _HEAD, _FOOT = 5.0, 0.75, 1.05, 0.8  # inches
+_PANEL, _GAP, _HEAD, _FOOT, _RIGHT_MARGIN = 5.0, 0.75, 1.05, 0.8, 0.3  # inches
 _MAX_CELLS = 400  # along each side of a panel: smaller dots could not be seen on a slide
 
 
@@ -84,13 +86,13 @@ def plot_tree(
     kinds = family_kinds(parents)
 
     sizes = [num_nodes] if num_nodes <= window else [num_nodes, window]
-    figure, panels = square_panels(len(sizes), _PANEL, gap=_GAP, head=_HEAD, foot=_FOOT)
-    colours = [colour for _, colour in _LEGEND.values()]
-    for panel, size in zip(panels, sizes, strict=True):
-        paint(panel, pattern_image(parents, kinds, size, max(window, _MAX_CELLS)), colours, size)
+    step = _GAP + _PANEL
+    figure = new_figure(len(sizes) * step + _RIGHT_MARGIN, _HEAD + _PANEL + _FOOT)
+    for column, size in enumerate(sizes):
+        panel = add_panel(figure, _GAP + column * step, _FOOT, _PANEL, _PANEL)
+        _paint(panel, pattern_image(parents, kinds, size, max(window, _MAX_CELLS)), size)
     add_title(figure, _GAP, title or "", _caption(parents, sizes))
-    entries = [_LEGEND[kind] for kind in sorted(set(kinds.tolist())) if kind]
-    add_legend(figure, _GAP, entries, ncols=2 if len(entries) > 2 and len(sizes) == 1 else 4)
+    _explain(figure, sorted(set(kinds.tolist()) - {0}), len(sizes))
     save(figure, path)
 
 
@@ -145,3 +147,39 @@ def _caption(parents: Tensor, sizes: list[int]) -> str:
     n, pairs = len(parents), attended_pairs(parents)
     summary = f"{n:,} nodes, each attending {pairs / n:.0f} on average ({100 * pairs / n**2:.2g} %)"
     return summary if len(sizes) == 1 else f"{summary}; on the right the first {sizes[1]:,}"
+
+
+def _paint(axes: "Axes", image: NDArray[np.uint8], size: int) -> None:
+    """Fill a panel of the first `size` nodes with kinds of families."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.ticker import MaxNLocator
+
+    axes.imshow(
+        image,
+        ListedColormap(["white", *(colour for _, colour in _LEGEND.values())]),
+        vmin=0,
+        vmax=len(_LEGEND),
+        interpolation="nearest",
+        extent=(0, size, size, 0),
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        axis.set_major_formatter("{x:,.0f}")
+
+
+def _explain(figure: "Figure", kinds: list[int], num_panels: int) -> None:
+    """Explain the colours of kinds at the foot of a figure."""
+    from matplotlib.patches import Patch
+
+    labels = [_LEGEND[kind] for kind in kinds]
+    figure.legend(
+        handles=[Patch(color=colour, label=label) for label, colour in labels],
+        ncols=2 if len(labels) > 2 and num_panels == 1 else 4,
+        fontsize=10,
+        loc="lower left",
+        frameon=False,
+        labelcolor=INK,
+        handlelength=1,
+        handleheight=1,
+        bbox_to_anchor=((_GAP - 0.1) / figure.get_figwidth(), 0),
+    )

@@ -10,11 +10,10 @@ from foveate.ops._triton.math import adjacent
 from foveate.ops._triton.softmax import empty_gradients, empty_outputs
 from foveate.ops.differentiation import once_differentiable
 
-from ..rows import PaddedRows
 from .backward import backward
 from .forward import forward
 from .pyramid import build_windows
-from .schedule import Schedule, ScheduleKey, build_schedule, num_windows
+from .schedule import ScheduleKey, build_schedule, num_windows
 
 __all__ = ["backward_op", "forward_op", "fovea_attention"]
 
@@ -27,16 +26,12 @@ def fovea_attention(
     k_neighbours: int,
     coverage: str,
     bias: Tensor | None,
-    lengths: tuple[int, ...] | PaddedRows,
+    lengths: tuple[int, ...],
     max_distance: int,
     scale: float,
 ) -> Tensor:
     """Compute softmax attention of `(tokens, heads, head_dim)` in float16, bfloat16 or float32."""
     nodes = block_size, k_neighbours, coverage, max_distance
-    if isinstance(lengths, PaddedRows):
-        key = ScheduleKey.from_arguments(q, bias, lengths.capacities, *nodes)
-        padded: Tensor = _PaddedFoveaAttention.apply(q, k, v, bias, lengths.schedule(key), scale)
-        return padded
     out: Tensor = _FoveaAttention.apply(q, k, v, bias, list(lengths), *nodes, scale)
     return out
 
@@ -46,17 +41,9 @@ _OPTIONS = (
 )
 
 
-def _fake_forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    lengths: list[int],
-    block_size: int,
-    k_neighbours: int,
-    *rest: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _fake_forward(q: Tensor, k: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     _, heads, head_dim = q.shape
+    _, _, lengths, block_size, k_neighbours, *_ = arguments
     windows = num_windows(lengths, block_size, k_neighbours)
     return *empty_outputs(q), k.new_empty((2, windows, heads, head_dim))
 
@@ -67,27 +54,11 @@ def _fake_forward(
     fake=_fake_forward,
 )
 def forward_op(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    lengths: list[int],
-    block_size: int,
-    k_neighbours: int,
-    coverage: str,
-    max_distance: int,
-    scale: float,
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the output, the log-sum-exps and the keys and values of all windows."""
-    key = ScheduleKey.from_arguments(
-        q, bias, lengths, block_size, k_neighbours, coverage, max_distance
-    )
-    return _forward(q, k, v, bias, build_schedule(key, q.device), scale)
-
-
-def _forward(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, schedule: Schedule, scale: float
-) -> tuple[Tensor, Tensor, Tensor]:
+    *nodes, scale = options
+    schedule = build_schedule(ScheduleKey.from_arguments(q, bias, *nodes), q.device)
     windows = build_windows(adjacent(k), adjacent(v), schedule)
     return *forward(adjacent(q), windows, schedule.bias(bias), schedule, scale), windows
 
@@ -110,38 +81,17 @@ def backward_op(
     bias: Tensor | None,
     o: Tensor,
     lse: Tensor,
-    lengths: list[int],
-    block_size: int,
-    k_neighbours: int,
-    coverage: str,
-    max_distance: int,
-    scale: float,
+    *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of q, of k and v, and of the bias."""
-    key = ScheduleKey.from_arguments(
-        q, bias, lengths, block_size, k_neighbours, coverage, max_distance
-    )
-    schedule = build_schedule(key, q.device)
-    dq, d_kv, d_bias = _backward(grad, q, windows, bias, o, lse, schedule, scale)
-    return dq, d_kv, or_empty(d_bias, q)
-
-
-def _backward(
-    grad: Tensor,
-    q: Tensor,
-    windows: Tensor,
-    bias: Tensor | None,
-    o: Tensor,
-    lse: Tensor,
-    schedule: Schedule,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor | None]:
+    *nodes, scale = options
+    schedule = build_schedule(ScheduleKey.from_arguments(q, bias, *nodes), q.device)
     dq, d_kv, d_bias = backward(
         adjacent(grad), adjacent(q), windows, schedule.bias(bias), o, lse, schedule, scale
     )
     if bias is not None and d_bias is not None:
         d_bias = d_bias.to(bias.dtype)
-    return dq, d_kv, d_bias
+    return dq, d_kv, or_empty(d_bias, q)
 
 
 class _FoveaAttention(torch.autograd.Function):
@@ -163,30 +113,3 @@ class _FoveaAttention(torch.autograd.Function):
         _, _, bias, _, _ = ctx.saved_tensors
         dq, d_kv, d_bias = backward_op(grad, *ctx.saved_tensors, *ctx.options)
         return dq, *d_kv.unbind(1), None if bias is None else d_bias, *[None] * 6
-
-
-class _PaddedFoveaAttention(torch.autograd.Function):
-    """The same with a schedule in place of the options; not supported by the compiler."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        bias: Tensor | None,
-        schedule: Schedule,
-        scale: float,
-    ) -> Tensor:
-        out: Tensor
-        out, lse, windows = _forward(q, k, v, bias, schedule, scale)
-        ctx.save_for_backward(q, windows, bias, out, lse)
-        ctx.schedule, ctx.scale = schedule, scale
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, windows, bias, o, lse = ctx.saved_tensors
-        dq, d_kv, d_bias = _backward(grad, q, windows, bias, o, lse, ctx.schedule, ctx.scale)
-        return dq, *d_kv.unbind(1), d_bias, None, None

@@ -41,9 +41,6 @@ def backward(
     n, heads, head_dim = q.shape
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     d_rows = q.new_empty(schedule.gradient_ends[-1], 2, heads, head_dim)
-    if schedule.has_padding:  # which no tile stores
-        dq.zero_()
-        d_rows[:n].zero_()
     d_windows = d_rows.transpose(0, 1)
     delta = torch.empty_like(lse)
     tiles, entries = schedule.keys_of_queries

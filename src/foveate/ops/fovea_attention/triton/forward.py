@@ -29,8 +29,6 @@ def forward(
     """
     n, heads, head_dim = q.shape
     o, lse = empty_outputs(q)
-    if schedule.has_padding:  # which no tile stores
-        o.zero_()
     tiles, entries = schedule.keys_of_queries
     _forward_kernel[(len(tiles) * heads,)](
         q,
@@ -51,7 +49,6 @@ def forward(
         head_dim,
         padded_width(head_dim),
         *schedule.sizes,
-        schedule.has_padding,
         **forward_options(q),
     )
     return o, lse
@@ -82,7 +79,6 @@ def _forward_kernel(
     WIDTH: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
-    HAS_PADDING: tl.constexpr,
 ):
     head = (tl.program_id(0) % heads).to(tl.int64)
     first, _, count, begin, near_end, end = load_six(tiles, tl.program_id(0) // heads)
@@ -120,8 +116,6 @@ def _forward_kernel(
         top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out, ALL_SEE=True)
 
     total = tl.sum(total, 1)
-    if HAS_PADDING:  # of which tiles see no key
-        total = tl.where(total > 0, total, 1.0)
     out *= (1 / total)[:, None]
     store_strided_tile(
         o + head * stride_oh, out, first, 1, count, stride_on, QUERIES, HEAD_DIM, WIDTH

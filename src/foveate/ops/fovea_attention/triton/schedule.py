@@ -6,11 +6,6 @@ them, `first, first + step, …`. A query tile has a list of the key tiles that 
 key tile has one of the query tiles that attend to it. Both contain the distance from the query
 tile's first token to the key tile's first window, counted in windows of the nodes laid end to end.
 
-The positions of a sequence's windows follow from the maximum number of its tokens: that is the
-layout. Which nodes there are, and which windows they have, is then computed from the lengths: on
-the host for packed sequences, and on the device, without waiting for it, for padded rows. Nodes
-that may or may not exist have places in the lists of such rows, after those that do.
-
 Nodes of a level begin at every 2^-level-th part of a block, so few of them begin where a key tile
 does. So the levels that a run holds are cut into tiles more than once, from every place within a
 tile where nodes begin, and no node overlaps a tile only in part. Each of these *cuts* has gradients
@@ -90,7 +85,6 @@ class Schedule(NamedTuple):
         gradient_runs: Like `runs`, in rows of gradients.
         unit: Key tiles between nodes of level 0; a level has 2^level / unit cuts.
         buckets: The bucket of every distance; None without a bias.
-        has_padding: Whether there are tokens, and so windows, that belong to no sequence.
     """
 
     sizes: TileSizes
@@ -105,7 +99,6 @@ class Schedule(NamedTuple):
     gradient_runs: Tensor
     unit: int
     buckets: DistanceBuckets | None
-    has_padding: bool
 
     @property
     def reach(self) -> int:
@@ -124,8 +117,7 @@ class Schedule(NamedTuple):
 class ScheduleKey(NamedTuple):
     """The arguments of `fovea_attention` that the schedule of a batch depends on.
 
-    `lengths` are the most tokens that sequences may have, `num_buckets` is 0 without a bias, and
-    `row_bytes` is the size of a row of a tile.
+    `num_buckets` is 0 without a bias, and `row_bytes` is the size of a row of a tile.
     """
 
     lengths: tuple[int, ...]
@@ -160,31 +152,14 @@ class ScheduleKey(NamedTuple):
         )
 
 
-class _HigherLevel(NamedTuple):
-    """A level whose windows join two each of the level below, see `Schedule.halves`.
-
-    Attributes:
-        half: Tokens of a half.
-        halves: The two windows that each joins, `(windows, 2)` int32.
-        half_begins: Their first tokens, and the sequence, `(windows, 3)`.
-        parents: For the windows below, the windows that they are halves of, `(windows, 2)` int32.
-        parent_begins: Their first tokens, -1 where there is none; the first token of the window
-            itself, and the sequence, `(windows, 4)`.
-    """
-
-    half: int
-    halves: Tensor
-    half_begins: Tensor
-    parents: Tensor
-    parent_begins: Tensor
-
-
 class _Layout(NamedTuple):
-    """The positions of tiles and windows, for all sequences of up to certain lengths; mostly int64.
+    """The positions of the tiles and windows of a batch; mostly int64.
 
     Attributes:
-        key: What it is the layout for.
-        sizes: See `Schedule`, as `buckets`, `unit`, `level_ends` and `gradient_ends`.
+        block_size: Tokens of a block.
+        sizes: Sizes of tiles.
+        reach: The largest distance with a bias of its own; 0 without a bias.
+        lengths: Tokens of each sequence.
         blocks: Each block's number in its sequence, and the sequence, `(blocks, 2)`.
         nodes: The nodes in a given number of blocks next to a query block: for each its level, -1
             for none, its first block, counted from the query block on, when they are to its right
@@ -199,17 +174,12 @@ class _Layout(NamedTuple):
             step apart, that where the tile ends, the first of these windows, and the level and the
             sequence, `(tiles, 7)`.
         gradient_rows: See `Schedule`; for `key_tiles`.
-        runs: The windows of `Schedule.runs`, those of `gradient_runs`, and for each run its first
-            token and the sequence, `(runs, 2)`.
-        higher: The levels that runs do not hold.
     """
 
-    key: ScheduleKey
+    block_size: int
     sizes: TileSizes
-    buckets: DistanceBuckets | None
-    unit: int
-    level_ends: tuple[int, ...]
-    gradient_ends: tuple[int, ...]
+    reach: int
+    lengths: Tensor
     blocks: Tensor
     nodes: Tensor
     offsets: Tensor
@@ -218,13 +188,6 @@ class _Layout(NamedTuple):
     kinds: Tensor
     key_tiles: Tensor
     gradient_rows: Tensor
-    runs: tuple[Tensor, Tensor, Tensor]
-    higher: list[_HigherLevel]
-
-    @property
-    def reach(self) -> int:
-        """The largest distance with a bias of its own; 0 without a bias."""
-        return 0 if self.buckets is None else self.buckets.reach
 
 
 class _TilePairs(NamedTuple):
@@ -265,40 +228,23 @@ def num_windows(lengths: Sequence[int], block_size: int, k_neighbours: int) -> i
 
 @cached_for_graphs(16)  # all layers of a model need the same schedule
 def build_schedule(key: ScheduleKey, device: torch.device) -> Schedule:
-    """Build the schedule of packed sequences of exactly the lengths of the key."""
-    layout = _build_layout(key)  # on the CPU: the schedule is moved as a whole, for all streams
-    schedule = _fill(layout, torch.tensor(key.lengths), has_padding=False)
+    """Build the schedule of packed sequences."""
+    schedule = _build(key)  # on the CPU: the schedule is moved as a whole, for all streams
     moved: Schedule = tree_map_only(Tensor, lambda x: x.to(device), schedule)
     return moved
 
 
-def build_padded_schedule(key: ScheduleKey, lengths: Tensor) -> Schedule:
-    """Build the schedule of rows that begin with `lengths` real tokens, without waiting for these.
-
-    Args:
-        key: Its `lengths` are the tokens of the rows with their padding.
-        lengths: Real tokens of each row, 0 or more, `(rows,)` int64.
-    """
-    return _fill(_layout_on(key, lengths.device), lengths, has_padding=True)
-
-
-@cached_for_graphs(16)
-def _layout_on(key: ScheduleKey, device: torch.device) -> _Layout:
-    moved: _Layout = tree_map_only(Tensor, lambda x: x.to(device), _build_layout(key))
-    return moved
-
-
-def _build_layout(key: ScheduleKey) -> _Layout:
-    lengths, block_size, k_neighbours, coverage, max_distance, num_buckets, row_size = key
+def _build(key: ScheduleKey) -> Schedule:
+    block_size, lengths = key.block_size, torch.tensor(key.lengths)
     buckets = None
-    if num_buckets:
-        buckets = distance_buckets(num_buckets, max_distance, True, torch.device("cpu"))
-    sizes = TileSizes.for_block(block_size, row_size)
-    num_blocks = [-(-length // block_size) for length in lengths]
-    nodes = nodes_by_room(max(num_blocks), k_neighbours, coverage)
+    if key.num_buckets:
+        buckets = distance_buckets(key.num_buckets, key.max_distance, True, torch.device("cpu"))
+    sizes = TileSizes.for_block(block_size, key.row_bytes)
+    num_blocks = [-(-length // block_size) for length in key.lengths]
+    nodes = nodes_by_room(max(num_blocks), key.k_neighbours, key.coverage)
     num_levels = 1 + int(nodes[..., 0].max()) if nodes.numel() else 1
     strides = [window_stride(level, block_size) for level in range(num_levels)]
-    counts = torch.tensor([[-(-length // stride) for length in lengths] for stride in strides])
+    counts = torch.stack([-(-lengths // stride) for stride in strides])
     starts = _starts(counts)
     unit = (block_size & -block_size) // sizes.keys
     unit = unit if unit > 1 else RUN
@@ -312,24 +258,14 @@ def _build_layout(key: ScheduleKey) -> _Layout:
     q_offset, k_offset = (x.flatten() for x in torch.meshgrid(*offsets, indexing="ij"))
     token = blocks[:, :1] * block_size + q_offset
     query = starts[0][blocks[:, 1:]] + token
-    exists = token < torch.tensor(lengths)[blocks[:, 1:]]
+    exists = token < lengths[blocks[:, 1:]]
     first, tile_of_block = query[exists].unique(return_inverse=True)
     sequence = torch.searchsorted(starts[0], first, right=True) - 1
-    runs = _number([-(-length // RUN) for length in lengths]) * torch.tensor([RUN, 1])
-    consecutive = [level for level, stride in enumerate(strides) if stride == 1 << level <= RUN]
-    windows, gradient_windows = (
-        torch.stack(
-            [begins[i, runs[:, 1]] + (runs[:, 0] >> i) * factor[i] for i in consecutive], dim=1
-        )
-        for begins, factor in ((starts, torch.ones_like(cuts)), (gradient_starts, cuts))
-    )
-    return _Layout(
-        key,
+    layout = _Layout(
+        block_size,
         sizes,
-        buckets,
-        unit,
-        tuple(counts.sum(1).cumsum(0).tolist()),
-        tuple((counts.sum(1) * cuts).cumsum(0).tolist()),
+        0 if buckets is None else buckets.reach,
+        lengths,
         blocks,
         nodes,
         torch.stack([q_offset, k_offset]),
@@ -338,11 +274,37 @@ def _build_layout(key: ScheduleKey) -> _Layout:
         kinds,
         key_tiles,
         gradient_rows,
-        (windows, gradient_windows, runs),
-        [
-            _higher_level(lengths, level, strides[level - 1], strides[level])
-            for level in range(len(consecutive), num_levels)
-        ],
+    )
+    pairs = _tile_pairs(layout)
+    queries_of_keys, gradient_rows = _queries_of_keys(layout, pairs)
+
+    run, sequence = _number([-(-length // RUN) for length in key.lengths]).unbind(1)
+    begin = run * RUN
+    tokens = (lengths[sequence] - begin).clamp(max=RUN)
+    consecutive = [level for level, stride in enumerate(strides) if stride == 1 << level <= RUN]
+    windows, gradient_windows = (
+        torch.stack(
+            [begins[i, sequence] + (begin >> i) * factor[i] for i in consecutive] + [tokens], dim=1
+        )
+        for begins, factor in ((starts, torch.ones_like(cuts)), (gradient_starts, cuts))
+    )
+    up_and_down = [
+        _halves_and_parents(key.lengths, level, strides[level - 1], strides[level])
+        for level in range(len(consecutive), num_levels)
+    ]
+    return Schedule(
+        sizes,
+        tuple(counts.sum(1).cumsum(0).tolist()),
+        windows.int(),
+        [up for up, _ in up_and_down],
+        [down for _, down in up_and_down],
+        _keys_of_queries(layout, pairs),
+        queries_of_keys,
+        gradient_rows,
+        tuple((counts.sum(1) * cuts).cumsum(0).tolist()),
+        gradient_windows.int(),
+        unit,
+        buckets,
     )
 
 
@@ -400,14 +362,14 @@ def select_all_nodes(nodes: Tensor, block: Tensor, room: Tensor) -> tuple[Tensor
     Args:
         nodes: See `_Layout`.
         block: The number of each query block in its sequence, `(blocks,)`.
-        room: The number of blocks after it, negative if the block itself does not exist.
+        room: The number of blocks after it.
 
     Returns:
         Each node's query block, level, first block, and number among the nodes of its query block,
-        counted from the block itself: negative to the left; and whether it exists. `(nodes,)` each.
+        counted from the block itself: negative to the left. `(nodes,)` each.
     """
     index = torch.arange(len(block), device=block.device)
-    level, right, _, number = nodes[room.clamp(min=0)].unbind(2)
+    level, right, _, number = nodes[room].unbind(2)
     level_left, _, left, number_left = nodes[block].unbind(2)
     slots = level.shape[1]
     levels = torch.cat([level.flatten(), level_left.flatten()])
@@ -415,58 +377,22 @@ def select_all_nodes(nodes: Tensor, block: Tensor, room: Tensor) -> tuple[Tensor
     beside = index[:, None].expand(-1, slots).flatten()
     query = torch.cat([index, beside, beside])
     zero = torch.zeros_like(block)
-    return (
+    columns = (
         query,
-        torch.cat([zero, levels.clamp(min=0)]),
+        torch.cat([zero, levels]),
         torch.cat([block, first]),
         torch.cat([zero, number.flatten(), -number_left.flatten()]),
-        (room[query] >= 0) & torch.cat([zero, levels]).ge(0),
     )
+    return tuple(column[columns[1] >= 0] for column in columns)
 
 
-def _fill(layout: _Layout, lengths: Tensor, has_padding: bool) -> Schedule:
-    """Build the schedule of sequences of given lengths, at most those of the layout.
-
-    Args:
-        layout: On the device of the lengths.
-        lengths: `(sequences,)` int64.
-        has_padding: Whether they may be less than in the layout; if not, this reads their values.
-    """
-    pairs = _tile_pairs(layout, lengths, has_padding)
-    keys_of_queries = _keys_of_queries(layout, lengths, pairs)
-    queries_of_keys, gradient_rows = _queries_of_keys(layout, lengths, pairs)
-    if not has_padding:
-        keys_of_queries, queries_of_keys = map(_trim, (keys_of_queries, queries_of_keys))
-    windows, gradient_windows, runs = layout.runs
-    tokens = (lengths[runs[:, 1]] - runs[:, 0]).clamp(0, RUN)[:, None]
-    up_and_down = [_halves_and_parents(level, lengths) for level in layout.higher]
-    return Schedule(
-        layout.sizes,
-        layout.level_ends,
-        torch.cat([windows, tokens], dim=1).int(),
-        [up for up, _ in up_and_down],
-        [down for _, down in up_and_down],
-        keys_of_queries,
-        queries_of_keys,
-        gradient_rows,
-        layout.gradient_ends,
-        torch.cat([gradient_windows, tokens], dim=1).int(),
-        layout.unit,
-        layout.buckets,
-        has_padding,
-    )
-
-
-def _tile_pairs(layout: _Layout, lengths: Tensor, has_padding: bool) -> _TilePairs:
+def _tile_pairs(layout: _Layout) -> _TilePairs:
     """Cut sequences' query blocks and their nodes into tiles."""
-    block_size, sizes = layout.key.block_size, layout.sizes
+    block_size, sizes = layout.block_size, layout.sizes
     block, sequence = layout.blocks.unbind(1)
-    length = lengths[sequence]
+    length = layout.lengths[sequence]
     room = -(-length // block_size) - 1 - block
-    selected = select_all_nodes(layout.nodes, block, room)
-    if not has_padding:
-        selected = tuple(x[selected[-1]] for x in selected)
-    query, level, first, number, exists = selected
+    query, level, first, number = select_all_nodes(layout.nodes, block, room)
     num_queries = (length - block * block_size).clamp(max=block_size)[query]
     kind = layout.kinds[level, sequence[query]][:, None].unbind(2)
     first_window, stride, step, *_ = kind
@@ -485,15 +411,15 @@ def _tile_pairs(layout: _Layout, lengths: Tensor, has_padding: bool) -> _TilePai
         num_keys,
         (number * block_size)[:, None] + (k_offset - q_offset),
         kind,
-        exists[:, None] & (num_queries > 0) & (num_keys > 0),
+        (num_queries > 0) & (num_keys > 0),
     )
 
 
-def _keys_of_queries(layout: _Layout, lengths: Tensor, pairs: _TilePairs) -> TileLists:
+def _keys_of_queries(layout: _Layout, pairs: _TilePairs) -> TileLists:
     reach, sizes = layout.reach, layout.sizes
     first, token, sequence = layout.query_tiles.unbind(1)
-    num_queries = (lengths[sequence] - token).clamp(0, sizes.queries)
-    block_end = layout.key.block_size - token % layout.key.block_size
+    num_queries = (layout.lengths[sequence] - token).clamp(max=sizes.queries)
+    block_end = layout.block_size - token % layout.block_size
     query_tiles = [first, torch.ones_like(first), torch.minimum(num_queries, block_end)]
     distance = _within_margin(pairs.distance, reach, sizes)
     met_from = torch.zeros_like(distance)
@@ -540,13 +466,11 @@ def _key_tiles(
     return kinds, torch.stack(key_tiles, dim=1), gradient_rows
 
 
-def _queries_of_keys(
-    layout: _Layout, lengths: Tensor, pairs: _TilePairs
-) -> tuple[TileLists, Tensor]:
+def _queries_of_keys(layout: _Layout, pairs: _TilePairs) -> tuple[TileLists, Tensor]:
     """Find the query tiles of the key tiles, and the rows of these tiles' gradients."""
     reach, sizes = layout.reach, layout.sizes
     first_window, step, start, end, residue, level, sequence = layout.key_tiles.unbind(1)
-    windows = -(-lengths[sequence] // layout.kinds[level, sequence, 1])
+    windows = -(-layout.lengths[sequence] // layout.kinds[level, sequence, 1])
     stop = torch.minimum(end, -(-(windows - residue) // step))
     key_tiles = [first_window, step, (stop - start).clamp(min=0)]
 
@@ -578,7 +502,7 @@ def _sort_entries(
     is_far: Tensor,
     exists: Tensor,
 ) -> TileLists:
-    """Sort entries by the tile that owns them, far ones last, and those of no tile at the end.
+    """Sort entries by the tile that owns them, far ones last; those that do not exist are dropped.
 
     Tiles and entries are given by column.
     """
@@ -589,17 +513,13 @@ def _sort_entries(
     bounds = torch.stack([places[:-1:2], places[1::2], places[2::2]])
     # Programs read the last entry of a tile even if it has none, so there must be one before it.
     bounds = bounds.where(bounds[0] < bounds[2], 1)
+    order = order[: int(bounds[2].max())]
     return TileLists(_as_rows(*tiles, *bounds), _as_rows(*entries)[order])
 
 
 def _as_rows(*columns: Tensor) -> Tensor:
     """Join columns, which are broadcast, to rows, int32."""
     return torch.stack(torch.broadcast_tensors(*columns), dim=-1).flatten(0, -2).int()
-
-
-def _trim(lists: TileLists) -> TileLists:
-    """Drop the entries of no tile, which are the last."""
-    return TileLists(lists.tiles, lists.entries[: int(lists.tiles[:, 5].max())])
 
 
 def _is_near(distance: Tensor, reach: int, sizes: TileSizes) -> Tensor:
@@ -614,44 +534,38 @@ def _within_margin(distance: Tensor, reach: int, sizes: TileSizes) -> Tensor:
     return distance.clamp(1 - sizes.keys - reach, sizes.queries - 1 + reach)
 
 
-def _higher_level(lengths: Sequence[int], level: int, narrow: int, wide: int) -> _HigherLevel:
-    """Find the windows of the level below that each window of a level joins, and the reverse."""
+def _halves_and_parents(
+    lengths: Sequence[int], level: int, narrow: int, wide: int
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Find the windows of the level below that each window of a level joins, and the reverse.
+
+    Args:
+        lengths: Tokens of each sequence.
+        level: The level.
+        narrow: Tokens from a window of the level below to the next.
+        wide: The same for the level.
+
+    Returns:
+        `Schedule.halves` and `Schedule.parents` of the level.
+    """
     half = 1 << level - 1
-    halves, half_begins, parents, parent_begins = [], [], [], []
+    halves, shares, parents, parent_shares = [], [], [], []
     below = above = 0  # windows of the previous sequences
-    for sequence, length in enumerate(lengths):
+    for length in lengths:
         start = torch.arange(0, length, wide)
         begins = torch.stack([start, start + half], dim=1)
+        tokens = (length - begins).clamp(0, half)
         halves.append(torch.where(begins < length, below + begins // narrow, 0))
-        half_begins.append(torch.nn.functional.pad(begins, (0, 1), value=sequence))
+        shares.append(tokens / tokens.sum(1, keepdim=True))
 
         start = torch.arange(0, length, narrow)
         begins = torch.stack([start, start - half], dim=1)
         exists = (begins >= 0) & (begins % wide == 0)
+        tokens = (length - start).clamp(max=half)[:, None]
         parents.append(torch.where(exists, above + begins // wide, 0))
-        columns = torch.where(exists, begins, -1), start[:, None]
-        parent_begins.append(torch.nn.functional.pad(torch.cat(columns, 1), (0, 1), value=sequence))
+        parent_shares.append(exists * tokens / (length - begins).clamp(max=2 * half))
         below, above = below + len(start), above + len(halves[-1])
-    return _HigherLevel(
-        half,
-        torch.cat(halves).int(),
-        torch.cat(half_begins),
-        torch.cat(parents).int(),
-        torch.cat(parent_begins),
+    return (
+        (torch.cat(halves).int(), torch.cat(shares).float()),
+        (torch.cat(parents).int(), torch.cat(parent_shares).float()),
     )
-
-
-def _halves_and_parents(
-    level: _HigherLevel, lengths: Tensor
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Compute the shares of windows in those above; see `Schedule`."""
-    half, begins, length = level.half, level.half_begins[:, :2], lengths[level.half_begins[:, 2:]]
-    tokens = (length - begins).clamp(0, half)
-    shares = tokens / tokens.sum(1, keepdim=True).clamp(min=1)
-
-    begins, start = level.parent_begins[:, :2], level.parent_begins[:, 2:3]
-    length = lengths[level.parent_begins[:, 3:]]
-    tokens = (length - start).clamp(0, half)
-    parent_tokens = (length - begins).clamp(1, 2 * half)
-    parent_shares = (begins >= 0) * tokens / parent_tokens
-    return (level.halves, shares.float()), (level.parents, parent_shares.float())

@@ -1,7 +1,6 @@
 """Relative attention on the GPU: the torch ops of its forward and backward kernels."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,52 +17,39 @@ from .scoring import Scoring
 __all__ = ["backward_op", "forward_op", "relative_attention"]
 
 
-def relative_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    key_bias: Tensor | None,
-    q_positions: Tensor | None,
-    k_positions: Tensor | None,
-    q_lengths: Sequence[int],
-    k_lengths: Sequence[int],
-    causal: bool,
-    max_distance: int,
-    scale: float,
-) -> Tensor:
-    """Compute attention within packed sequences, as `foveate.ops.relative_attention` defines it.
+class _Arguments(NamedTuple):
+    """The arguments of `foveate.ops.relative_attention`, as the torch ops take them."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    bias: Tensor | None
+    key_bias: Tensor | None
+    q_positions: Tensor | None
+    k_positions: Tensor | None
+    q_lengths: list[int]
+    k_lengths: list[int]
+    causal: bool
+    max_distance: int
+    scale: float
+
+    @property
+    def scoring(self) -> Scoring:
+        """The terms of scores other than products."""
+        return Scoring.from_table(*self[3:7], *self[9:])
+
+
+def relative_attention(q: Tensor, *arguments: Any) -> Tensor:
+    """Attend in float16, bfloat16 or float32, with any strides.
 
     Args:
-        q: Queries `(tokens, heads, head_dim)`, float16, bfloat16 or float32, any strides.
-        k: Keys `(key_tokens, heads, head_dim)`, likewise.
-        v: Values, likewise.
-        bias: Table `(num_buckets, heads)`.
-        key_bias: `(key_tokens,)`.
-        q_positions: `(tokens,)`; 0, 1, … in each sequence if None.
-        k_positions: `(key_tokens,)`, likewise.
-        q_lengths: The number of queries in each sequence.
-        k_lengths: The number of keys in each sequence.
-        causal: Whether later keys are hidden.
-        max_distance: Distance near which the last bucket begins.
-        scale: Factor on the products.
+        q: The queries.
+        arguments: The others of `_Arguments`.
     """
+    *others, q_lengths, k_lengths, causal, max_distance, scale = arguments
     if scale < 0:  # the kernels expect the highest product to have the highest score
         q, scale = -q, -scale
-    arguments = (
-        q,
-        k,
-        v,
-        bias,
-        key_bias,
-        q_positions,
-        k_positions,
-        list(q_lengths),
-        list(k_lengths),
-        causal,
-        max_distance,
-        scale,
-    )
+    arguments = q, *others, list(q_lengths), list(k_lengths), causal, max_distance, scale
     out: Tensor
     if torch.is_grad_enabled():
         out = _RelativeAttention.apply(*arguments)
@@ -72,107 +58,61 @@ def relative_attention(
     return out
 
 
-_ARGUMENTS = (
+_SCHEMA = (
     "Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? key_bias, Tensor? q_positions, "
     "Tensor? k_positions, SymInt[] q_lengths, SymInt[] k_lengths, bool causal, int max_distance, "
     "float scale"
 )
 
 
-def _fake_forward(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return empty_outputs(q)
-
-
-@define_op(f"relative_attention({_ARGUMENTS}) -> (Tensor, Tensor)", fake=_fake_forward)
-def forward_op(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    key_bias: Tensor | None,
-    q_positions: Tensor | None,
-    k_positions: Tensor | None,
-    q_lengths: list[int],
-    k_lengths: list[int],
-    causal: bool,
-    max_distance: int,
-    scale: float,
-) -> tuple[Tensor, Tensor]:
+@define_op(
+    f"relative_attention({_SCHEMA}) -> (Tensor, Tensor)", fake=lambda q, *_: empty_outputs(q)
+)
+def forward_op(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Compute the output and the log-sum-exps; see `forward`."""
-    scoring = Scoring.from_table(
-        bias, key_bias, q_positions, k_positions, causal, max_distance, scale
+    x = _Arguments(*arguments)
+    q, k, v = map(adjacent, x[:3])
+    return forward(q, k, v, x.scoring, x.q_lengths, x.k_lengths)
+
+
+def _fake_backward(grad: Tensor, o: Tensor, lse: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+    *inputs, needs_bias, needs_key_bias = arguments
+    x = _Arguments(*inputs)
+    biases = x.bias if needs_bias else None, x.key_bias if needs_key_bias else None
+    return (
+        new_or_empty(x.q, x.q),
+        empty_gradients(x.k, 2),
+        *(new_or_empty(bias, x.q) for bias in biases),
     )
-    return forward(adjacent(q), adjacent(k), adjacent(v), scoring, q_lengths, k_lengths)
-
-
-def _fake_backward(
-    grad: Tensor,
-    o: Tensor,
-    lse: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    key_bias: Tensor | None,
-    q_positions: Tensor | None,
-    k_positions: Tensor | None,
-    q_lengths: list[int],
-    k_lengths: list[int],
-    causal: bool,
-    max_distance: int,
-    scale: float,
-    needs_bias: bool = True,
-    needs_key_bias: bool = True,
-) -> tuple[Tensor, ...]:
-    biases = bias if needs_bias else None, key_bias if needs_key_bias else None
-    return new_or_empty(q, q), empty_gradients(k, 2), *(new_or_empty(x, q) for x in biases)
 
 
 @define_op(
-    f"relative_attention_backward(Tensor grad, Tensor o, Tensor lse, {_ARGUMENTS}, "
-    "bool needs_bias=True, bool needs_key_bias=True) -> (Tensor, Tensor, Tensor, Tensor)",
+    f"relative_attention_backward(Tensor grad, Tensor o, Tensor lse, {_SCHEMA}, "
+    "bool needs_bias, bool needs_key_bias) -> (Tensor, Tensor, Tensor, Tensor)",
     fake=_fake_backward,
 )
-def backward_op(
-    grad: Tensor,
-    o: Tensor,
-    lse: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    key_bias: Tensor | None,
-    q_positions: Tensor | None,
-    k_positions: Tensor | None,
-    q_lengths: list[int],
-    k_lengths: list[int],
-    causal: bool,
-    max_distance: int,
-    scale: float,
-    needs_bias: bool = True,
-    needs_key_bias: bool = True,
-) -> tuple[Tensor, ...]:
+def backward_op(grad: Tensor, o: Tensor, lse: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
     """Compute the gradients of q, of k and v, and of both biases, empty if they are not needed."""
-    scoring = Scoring.from_table(
-        bias, key_bias, q_positions, k_positions, causal, max_distance, scale
-    )
+    *inputs, needs_bias, needs_key_bias = arguments
+    x = _Arguments(*inputs)
+    grad, q, k, v = map(adjacent, (grad, *x[:3]))
     dq, d_kv, d_bias, d_key_bias = backward(
-        adjacent(grad),
-        adjacent(q),
-        adjacent(k),
-        adjacent(v),
+        grad,
+        q,
+        k,
+        v,
         o.contiguous(),
         lse,
-        scoring,
-        q_lengths,
-        k_lengths,
+        x.scoring,
+        x.q_lengths,
+        x.k_lengths,
         needs_bias,
         needs_key_bias,
     )
-    if bias is not None and d_bias is not None:
-        d_bias = d_bias.to(bias.dtype)
-    if key_bias is not None and d_key_bias is not None:
-        d_key_bias = d_key_bias.to(key_bias.dtype)
+    if x.bias is not None and d_bias is not None:
+        d_bias = d_bias.to(x.bias.dtype)
+    if x.key_bias is not None and d_key_bias is not None:
+        d_key_bias = d_key_bias.to(x.key_bias.dtype)
     return dq, d_kv, or_empty(d_bias, q), or_empty(d_key_bias, q)
 
 
