@@ -12,11 +12,11 @@ _kernel = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu",
 
 
 def has_cpu_kernel(q: Tensor) -> bool:
-    """Return whether `attend_on_cpu` can run on these queries."""
+    """Return whether the kernel can run on these queries."""
     return _kernel is not None and q.device.type == "cpu"
 
 
-def attend_on_cpu(
+def attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Attend with a mask or bias that is added to the scores, without gradients.
@@ -32,19 +32,12 @@ def attend_on_cpu(
         The output, shaped like the queries, and the log-sum-exps `(batch, heads, queries)`, in
         float32 for half precision.
     """
-    assert _kernel is not None
-    # The kernel takes the channels of a token for adjacent, whatever their stride.
-    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
-    out, lse = _kernel(q, k, v, attn_mask=mask, scale=scale)
-    return out, lse
-
-
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float
-) -> tuple[Tensor, Tensor]:
-    """Do what `attend_on_cpu` does, on any device and without the kernel, too."""
     if has_cpu_kernel(q):
-        return attend_on_cpu(q, k, v, mask, scale)
+        assert _kernel is not None
+        # The kernel takes the channels of a token for adjacent, whatever their stride.
+        q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+        out, lse = _kernel(q, k, v, attn_mask=mask, scale=scale)
+        return out, lse
     scores = (widened(q) * scale) @ widened(k).mT
     if mask is not None:
         scores += mask
