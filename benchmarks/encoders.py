@@ -10,8 +10,7 @@ layers besides), bfloat16, random weights; the forms are those of `forms.py`. HD
 ids and parents in the padded form that users pass, so that packing and building the tree are part
 of its time, and its graph serves all trees of similar size; "packed" starts at nodes in level order
 with their tree, as a data loader can prepare them, and its graph is of one tree; "checkpointed"
-recomputes each block's activations in the backward pass. TreeBert, of BERT's base size, starts at
-the padded form as well, and includes its heads, which no graph does.
+recomputes each block's activations in the backward pass.
 
 ModernBERT runs with each attention that the installed versions have: SDPA, for which transformers
 turns windows into a dense mask; FlexAttention, whose block masks are built beforehand; and
@@ -73,18 +72,6 @@ def hdt_packed(batch: int, length: int) -> Built:
 
     tree = Tree.from_parents(parents_of(length)).in_level_order
     return HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0)), {"tree": tree}
-
-
-def tree_bert(batch: int, length: int) -> Built:
-    from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
-    from foveate.ops.tree_attention import Tree
-
-    parents = parents_of(length)
-    tree = Tree.from_parents(parents)
-    level = tree.from_level_order(tree.level)
-    config = TreeBertConfig(vocab_size=VOCABULARY, hidden_dropout_prob=0.0)
-    inputs = {"parent_ids": parents, "node_types": 3 - level}  # document, section, sentence, token
-    return TreeBertModel(config), {name: x.expand(batch, -1) for name, x in inputs.items()}
 
 
 def hdt_checkpointed(batch: int, length: int) -> Built:
@@ -241,9 +228,6 @@ ENCODERS = {
     HDT: Encoder(hdt, ours=True, own_capture=True, forms=(EAGER, CAPTURED)),
     f"{HDT}, packed": Encoder(hdt_packed, ours=True),
     CHECKPOINTED: Encoder(hdt_checkpointed, ours=True, parts=(STEP,), forms=(EAGER, CAPTURED)),
-    "TreeBert (foveate)": Encoder(
-        tree_bert, ours=True, own_capture=True, forms=(EAGER, CAPTURED), group="TreeBert"
-    ),
     "HAT": Encoder(hat),
     "PEGASUS-X": Encoder(pegasus_x),
     FLASH: Encoder(modernbert_flash, weights="ModernBERT"),
