@@ -39,10 +39,12 @@ def global_keys_values(draw, lengths, head_dim):
     global_lengths = draw(st.lists(st.integers(0, 9), min_size=len(lengths), max_size=len(lengths)))
     number, seed = sum(global_lengths), draw(st.integers(0, 99))
     k, v = randn(2, number, HEADS, head_dim, seed=seed)
+    shown = draw(st.sampled_from([None, 0.5, 0.0]))  # which share of the keys, all or none
+    masked = None if shown is None else randn(number, seed=seed + 1).sigmoid() >= shown
     if draw(st.booleans()):
-        return GlobalKeysValues(k, v, global_lengths)
+        return GlobalKeysValues(k, v, global_lengths, masked=masked)
     positions = torch.cat([torch.arange(n) // 3 - 1 for n in lengths])
-    return GlobalKeysValues(k, v, global_lengths, randn(6, HEADS, seed=8), positions)
+    return GlobalKeysValues(k, v, global_lengths, randn(6, HEADS, seed=8), positions, masked)
 
 
 def prepared(call, dtype=torch.float64, device="cpu"):
@@ -65,5 +67,6 @@ def prepared(call, dtype=torch.float64, device="cpu"):
             v=leaf("global_v", kv.v),
             bias=None if kv.bias is None else leaf("global_bias", kv.bias),
             positions=None if kv.positions is None else kv.positions.to(device),
+            masked=None if kv.masked is None else kv.masked.to(device),
         )
     return arguments, leaves

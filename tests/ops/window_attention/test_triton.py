@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import LongformerConfig, LongformerModel
+from transformers import LongformerConfig, LongformerModel, LongT5Config, LongT5EncoderModel
 
 from foveate.models.speed_ups import capture, speed_up
 from foveate.ops._triton import math
@@ -96,6 +96,17 @@ def test_global_keys_of_several_tiles(biased):
     )
 
 
+@pytest.mark.parametrize("biased", [False, True])
+def test_masked_global_keys(biased):
+    lengths, global_lengths = (70, 1, 20), (130, 4, 5)
+    kv = long_global(lengths, global_lengths, biased=biased)
+    masked = torch.arange(139) % 3 == 1
+    masked[60:] = True  # a whole tile, and all of the other sequences
+    masked_keys = torch.arange(91) >= 71  # so that the last one sees nothing
+    kv = kv._replace(masked=masked)
+    check(long_call(lengths, global_keys_values=kv, masked_keys=masked_keys), torch.float32)
+
+
 @pytest.mark.parametrize(("head_dim", "dtype"), [(24, DTYPES[1]), (8, DTYPES[0]), (80, DTYPES[2])])
 def test_shapes_of_heads(head_dim, dtype):
     lengths, global_lengths = (70, 20), (5, 3)
@@ -131,7 +142,8 @@ def test_torch_accepts_the_op():
     _, leaves = prepared(call, torch.float32, DEVICE)
     names = ("q", "k", "v", "global_k", "global_v", "bias", "global_bias")
     positions = call["global_keys_values"].positions.to(DEVICE)
-    options = (positions, None, [20, 9], [3, 2], 4, 5, 12, 0.25)
+    key_bias = torch.tensor([0.0, -torch.inf, 0.0, 0.0, 0.0], device=DEVICE)
+    options = (positions, key_bias, None, [20, 9], [3, 2], 4, 5, 12, 0.25)
     arguments = (*(leaves[name].detach() for name in names), *options)
     torch.library.opcheck(forward_op, arguments)
     out, lse = forward_op(*arguments)
@@ -247,21 +259,36 @@ def longformer():
     return LongformerModel(config)
 
 
-@pytest.mark.parametrize("trains", [True, *[False] * (ON_GPU or NIGHTLY)])
-def test_one_graph_serves_all_lengths_and_waits_for_nothing(trains, monkeypatch):
+def longt5(kind):
+    sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 1}
+    config = LongT5Config(**sizes, num_heads=2, local_radius=7, encoder_attention_type=kind)
+    return LongT5EncoderModel(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "trains"),
+    [
+        ("Longformer", True),
+        ("local", False),
+        *[("Longformer", False), ("transient-global", True)] * (ON_GPU or NIGHTLY),
+    ],
+)
+def test_one_graph_serves_all_lengths_and_waits_for_nothing(name, trains, monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
     monkeypatch.setattr(math, "SMALLEST_BUCKET", 48)
     graphs = (replace_training_graphs if trains else replace_graphs)(monkeypatch)
     torch.manual_seed(0)
-    model = speed_up(longformer()).eval().to(DEVICE)
+    model = longformer() if name == "Longformer" else longt5(name)
+    model = speed_up(model).eval().to(DEVICE)
     captured = capture(deepcopy(model))
     for length, padding in ((48, 5), (33, 30), (40, 0)):
         mask = torch.ones(2, length, dtype=torch.long, device=DEVICE)
         mask[1, length - padding :] = 0
         ids = torch.arange(2 * length, device=DEVICE).view(2, length) * (7 + padding) % 48 + 2
         inputs = {"input_ids": ids, "attention_mask": mask}
-        inputs["global_attention_mask"] = torch.zeros_like(mask)
-        inputs["global_attention_mask"][:, padding % 3] = 1
+        if name == "Longformer":
+            inputs["global_attention_mask"] = torch.zeros_like(mask)
+            inputs["global_attention_mask"][:, padding % 3] = 1
         for one in (model, captured):
             one.zero_grad()
         with torch.set_grad_enabled(trains):

@@ -249,6 +249,10 @@ ROWS = torch.zeros(3, 2, 4)
             {"global_keys_values": GlobalKeysValues(ROWS, ROWS, [3], torch.zeros(32, 2))},
             "need each other",
         ),
+        (
+            {"global_keys_values": GlobalKeysValues(ROWS, ROWS, [3], masked=torch.zeros(3))},
+            r"global_keys_values.masked must be \(3,\) bool",
+        ),
         ({"bias": torch.zeros(3, 2)}, "3 buckets are too few"),
         ({"backend": "cuda"}, "unknown backend"),
     ],

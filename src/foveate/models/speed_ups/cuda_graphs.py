@@ -26,8 +26,8 @@ MAX_PADDED_ELEMENTS = 2**24
 
 Beyond them the GPU takes longer than any host, and a graph would only add the padding. At 16,384
 nodes an HDT takes the GPU 6 to 11 % longer with it, but a slow host twice as long without a graph;
-on ragged batches of as many tokens, such a host is 1.1 to 2.2 times as fast with it (Longformer
-and LED).
+on ragged batches of as many tokens, such a host is 1.1 to 2.2 times as fast with it (Longformer,
+LED and LongT5).
 """
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -132,8 +132,8 @@ def capture(model: Model) -> Model:
     that size, whatever their lengths or structure; up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of
     width 768. Beyond that, where the GPU is the bottleneck, trees (HDT and TreeBert) are not
     captured, and in other models the shape includes the length of each sequence without its
-    padding, as it always does in Fovea and LongT5, and in VCC the number of its VIP tokens. In
-    Longformer and LED it always includes the number of global tokens.
+    padding, as it always does in Fovea, and in VCC the number of its VIP tokens. In Longformer and
+    LED it always includes the number of global tokens.
 
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or

@@ -36,6 +36,13 @@ class PackedSpans:
         packed = PackedSequences.from_mask(has_begun & goes_on, shape)
         return cls(packed, packed.pack(~real))
 
+    @classmethod
+    def of_rows(cls, is_padding: Tensor) -> "PackedSpans":
+        """Take the whole rows of a batch, so that all masks `(batch, length)` bool are alike."""
+        batch, length = is_padding.shape
+        packed = PackedSequences([length] * batch, None, False, (batch, length))
+        return cls(packed, is_padding.flatten())
+
 
 @dataclass(frozen=True)
 class WindowLayout:
@@ -77,12 +84,11 @@ class WindowLayout:
     @classmethod
     def of_rows(cls, is_padding: Tensor, is_global: Tensor) -> "WindowLayout":
         """Take the whole rows of a batch: layouts differ in the numbers of global tokens alone."""
-        batch, length = is_padding.shape
         num_globals: list[int] = is_global.sum(1).tolist()
-        packed = PackedSequences([length] * batch, None, False, (batch, length))
+        spans = PackedSpans.of_rows(is_padding)
         global_indices = is_global.flatten().nonzero_static(size=sum(num_globals))[:, 0]
         hidden = (is_padding | is_global).flatten()
-        return cls(packed, is_padding.flatten(), hidden, global_indices, num_globals)
+        return cls(spans.packed, spans.is_padding, hidden, global_indices, num_globals)
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,7 @@ class BlockSummaries:
             of a sequence are its last summary together. None where every block is alone.
         indices: `(summaries,)`, the blocks of the padded batch that there are summaries of; None
             where there is one of every block.
+        hidden: `(summaries,)` bool, those that LongT5 does not have; None where it has all.
         positions: `(tokens,)`, the summary at the position of each token.
     """
 
@@ -114,6 +121,7 @@ class BlockSummaries:
     lengths: list[int]
     is_alone: Tensor | None
     indices: Tensor | None
+    hidden: Tensor | None
     positions: Tensor
 
     @classmethod
@@ -138,7 +146,29 @@ class BlockSummaries:
             lengths=lengths,
             is_alone=is_alone if any(used > n for n, used in counts) else None,
             indices=indices,
+            hidden=None,
             positions=spans.packed.pack(positions),
+        )
+
+    @classmethod
+    def of_rows(cls, is_padding: Tensor, block_size: int) -> "BlockSummaries":
+        """Take the whole rows of a batch, so that all masks `(batch, length)` bool are alike.
+
+        Each row has a summary of every block; those that LongT5 does not have are hidden.
+        """
+        _, positions, is_alone, exists = _number_summaries(~is_padding, block_size)
+        spans = PackedSpans.of_rows(is_padding)
+        batch, blocks = exists.shape
+        return cls(
+            packed=spans.packed,
+            is_padding=spans.is_padding,
+            block_size=block_size,
+            padding=is_padding,
+            lengths=[blocks] * batch,
+            is_alone=is_alone,
+            indices=None,
+            hidden=~exists.flatten(),
+            positions=positions.flatten(),
         )
 
     def sum(self, hidden_states: Tensor) -> Tensor:

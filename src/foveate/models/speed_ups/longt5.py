@@ -9,6 +9,7 @@ float32, as the scores are.
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.models.longt5.modeling_longt5 import (
@@ -109,7 +110,7 @@ class WindowedLongT5TransientGlobalAttention(_WindowAttention, LongT5TransientGl
     def _summarize(self, hidden_states: Tensor, layout: Any, bias: Tensor) -> GlobalKeysValues:
         summaries = self.global_input_layer_norm(layout.sum(hidden_states))
         k, v = project_heads(summaries, self.n_heads, self.k, self.v)
-        return GlobalKeysValues(k, v, layout.lengths, bias, layout.positions)
+        return GlobalKeysValues(k, v, layout.lengths, bias, layout.positions, layout.hidden)
 
 
 class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
@@ -148,24 +149,49 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         embeddings = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         states: list[Tensor] | None = [] if output_hidden_states else None
         like = self.embed_tokens.weight
-        run_layers, _ = self.layer_runner(like, embeddings.numel(), states)
-        last = run_layers(embeddings, self._layout(attention_mask, embeddings), states)
+        run_layers, pads = self.layer_runner(like, embeddings.numel(), states)
+        length = embeddings.shape[1]
+        layout: Any
+        if pads:
+            embeddings, layout = self._pad_rows(embeddings, attention_mask)
+        else:
+            layout = self._layout(attention_mask, embeddings)
+        last = run_layers(embeddings, layout, states)[:, :length]
         output = BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=last, hidden_states=None if states is None else tuple(states)
         )
         as_dict = self.config.return_dict if return_dict is None else return_dict
         return output if as_dict else output.to_tuple()
 
+    @property
+    def _is_local(self) -> bool:
+        return bool(self.config.encoder_attention_type == "local")
+
     def _layout(
         self, attention_mask: Tensor | None, embeddings: Tensor
     ) -> PackedSpans | BlockSummaries:
         batch, length = embeddings.shape[:2]
         real = None if attention_mask is None else attention_mask != 0
-        if self.config.encoder_attention_type == "local":
+        if self._is_local:
             return PackedSpans.from_mask(real, (batch, length))
         if real is None:
             real = torch.ones(batch, length, dtype=torch.bool, device=embeddings.device)
         return BlockSummaries.from_mask(real, self.config.global_block_size)
+
+    def _pad_rows(
+        self, embeddings: Tensor, attention_mask: Tensor | None
+    ) -> tuple[Tensor, PackedSpans | BlockSummaries]:
+        """Pad a batch `(batch, length, d_model)` to one of a few lengths, and lay out its rows."""
+        from foveate.ops._triton.math import bucket_size  # where there are graphs, there is Triton
+
+        if attention_mask is None:
+            attention_mask = embeddings.new_ones(embeddings.shape[:2])
+        missing = bucket_size(embeddings.shape[1]) - embeddings.shape[1]
+        embeddings = F.pad(embeddings, (0, 0, 0, missing))
+        is_padding = F.pad(attention_mask, (0, missing)) == 0
+        if self._is_local:
+            return embeddings, PackedSpans.of_rows(is_padding)
+        return embeddings, BlockSummaries.of_rows(is_padding, self.config.global_block_size)
 
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None

@@ -25,7 +25,7 @@ from foveate.ops.compiling import uncompiled
 from foveate.ops.differentiation import once_differentiable
 from foveate.ops.precision import accumulation_dtype, widened, zero_gradient
 
-from .global_attention import GlobalKeysValues
+from .global_attention import GlobalKeysValues, masked_key_bias
 
 TILE = 1 << 20
 """The number of scores to materialize at once, which should fit in cache; at least a block's."""
@@ -53,7 +53,8 @@ def window_attention(
     dtype = accumulation_dtype(q.dtype)
     band = _band(window, size, _by_distance(bias, max_distance, dtype), q)
     blocks = _Blocks(lengths, size, window, masked_keys, q.device)
-    pattern = _Pattern(blocks, _global_slices(lengths, kv), kv.positions, scale)
+    key_bias = None if kv.masked is None else masked_key_bias(kv.masked).to(dtype)
+    pattern = _Pattern(blocks, _global_slices(lengths, kv), kv.positions, key_bias, scale)
     out: Tensor = _WindowAttention.apply(
         q, k, v, kv.k, kv.v, _by_distance(kv.bias, max_distance, dtype), band, pattern
     )
@@ -214,11 +215,14 @@ class _Tile(NamedTuple):
 def _global_slices(lengths: Sequence[int], kv: GlobalKeysValues) -> list[tuple[slice, slice]]:
     """Return the tokens and the global tokens of each sequence that sees global tokens."""
     stops, global_stops = accumulate(lengths), accumulate(kv.lengths)
-    return [
+    slices = [
         (slice(stop - n, stop), slice(global_stop - m, global_stop))
         for n, stop, m, global_stop in zip(lengths, stops, kv.lengths, global_stops, strict=True)
         if m
     ]
+    if kv.masked is None:
+        return slices
+    return [(tokens, keys) for tokens, keys in slices if not kv.masked[keys].all()]
 
 
 class _Pattern(NamedTuple):
@@ -227,6 +231,7 @@ class _Pattern(NamedTuple):
     blocks: _Blocks
     global_slices: list[tuple[slice, slice]]
     positions: Tensor | None
+    global_key_bias: Tensor | None
     scale: float
 
     def global_tiles(
@@ -243,6 +248,9 @@ class _Pattern(NamedTuple):
                 queries = slice(start, min(start + queries_per_tile, tokens.stop))
                 local = slice(start - tokens.start, queries.stop - tokens.start)
                 mask = None if pair_bias is None else pair_bias.pair_biases(local)
+                if self.global_key_bias is not None:
+                    key_bias = self.global_key_bias[keys].expand(1, 1, -1)
+                    mask = key_bias if mask is None else mask + key_bias
                 yield _GlobalTile(queries, keys, mask, pair_bias, local)
 
 
@@ -252,7 +260,7 @@ class _GlobalTile(NamedTuple):
     Attributes:
         queries: The queries among all tokens.
         keys: The global keys among those of all sequences.
-        mask: What is added to their scores, `(heads, queries, keys)`, if anything is.
+        mask: What is added to their scores, `(heads or 1, queries or 1, keys)`, if anything is.
         pair_bias: The bias of the sequence, if there is one.
         local: The queries among those of the sequence.
     """

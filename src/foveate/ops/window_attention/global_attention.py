@@ -32,6 +32,8 @@ class GlobalKeysValues(NamedTuple):
         bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
         positions: `(tokens,)` integers, the position of each query among the global keys of its
             sequence, which are at 0, 1, …. Given if and only if there is a bias.
+        masked: `(global_tokens,)` bool, True for those that no query sees, which keep their
+            positions; none if None.
     """
 
     k: Tensor
@@ -39,11 +41,12 @@ class GlobalKeysValues(NamedTuple):
     lengths: Sequence[int]
     bias: Tensor | None = None
     positions: Tensor | None = None
+    masked: Tensor | None = None
 
 
 def check_global_keys_values(kv: GlobalKeysValues, q: Tensor, num_sequences: int) -> None:
     """Raise ValueError unless the global keys and values match the queries."""
-    k, v, lengths, bias, positions = kv
+    k, v, lengths, bias, positions, masked = kv
     if k.dim() != 3 or k.shape != v.shape or k.shape[1:] != q.shape[1:]:
         raise ValueError(
             "global_keys_values.k and .v must share one shape "
@@ -70,6 +73,12 @@ def check_global_keys_values(kv: GlobalKeysValues, q: Tensor, num_sequences: int
         )
     if positions is not None:
         check_positions("global_keys_values.positions", positions, q)
+    check_masked_keys("global_keys_values.masked", masked, k)
+
+
+def masked_key_bias(masked: Tensor) -> Tensor:
+    """Turn a mask of keys into a bias on their scores: -inf where it is True, and 0 elsewhere."""
+    return torch.zeros(masked.shape, device=masked.device).masked_fill(masked, -torch.inf)
 
 
 def global_attention(
@@ -124,10 +133,7 @@ def global_attention(
     check_scale(scale)
     if not q.numel():
         return autocast(q).clone()
-    key_bias = None
-    if masked_keys is not None:
-        key_bias = torch.zeros(masked_keys.shape, device=k.device)
-        key_bias = key_bias.masked_fill(masked_keys, -torch.inf)
+    key_bias = None if masked_keys is None else masked_key_bias(masked_keys)
     has_queries = [n > 0 for n in q_lengths]
     if not all(has_queries):
         k, v = (_select_sequences(x, k_lengths, has_queries) for x in (k, v))

@@ -37,6 +37,8 @@ def window_attention(
     global_scores = torch.einsum("ihd,ghd->hig", q, kv.k) * scale
     global_sequence = sequence_ids(kv.lengths, q.device)
     global_mask = sequence[:, None] == global_sequence
+    if kv.masked is not None:
+        global_mask = global_mask & ~kv.masked
     if kv.bias is not None and kv.positions is not None:
         starts = torch.tensor([0, *kv.lengths], device=q.device).cumsum(0)
         position = torch.arange(len(kv.k), device=q.device) - starts[global_sequence]

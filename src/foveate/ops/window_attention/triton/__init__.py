@@ -1,8 +1,8 @@
 """Window attention on the GPU: the torch ops of its forward and backward kernels.
 
 All queries of a sequence see its global keys, so these are the first tiles that a program attends
-to. If there are biases, the kernels of relative attention attend to the global keys, and the window
-kernels continue from their outputs and log-sum-exps.
+to. If there are biases, or if global keys are masked, the kernels of relative attention attend to
+the global keys, and the window kernels continue from their outputs and log-sum-exps.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from foveate.ops.differentiation import once_differentiable
 from foveate.ops.relative_attention.triton import backward_op as relative_backward_op
 from foveate.ops.relative_attention.triton import forward_op as relative_forward_op
 
-from ..global_attention import GlobalKeysValues
+from ..global_attention import GlobalKeysValues, masked_key_bias
 from .backward import backward
 from .forward import forward
 from .scoring import GlobalTokens, Scoring
@@ -37,6 +37,7 @@ class _Arguments(NamedTuple):
     bias: Tensor | None
     global_bias: Tensor | None
     positions: Tensor | None
+    global_key_bias: Tensor | None
     masked_keys: Tensor | None
     lengths: list[int]
     global_lengths: list[int]
@@ -48,12 +49,13 @@ class _Arguments(NamedTuple):
     @property
     def scoring(self) -> Scoring:
         """The terms of scores in windows."""
-        return Scoring.from_table(self.bias, self.masked_keys, *self[11:])
+        return Scoring.from_table(self.bias, self.masked_keys, *self[12:])
 
     @property
     def global_tokens(self) -> GlobalTokens | None:
         """The global keys and values that the window kernels attend to."""
-        if not len(self.global_k) or self.bias is not None or self.global_bias is not None:
+        biases = self.bias, self.global_bias, self.global_key_bias
+        if not len(self.global_k) or any(bias is not None for bias in biases):
             return None
         k, v = adjacent(self.global_k), adjacent(self.global_v)
         return GlobalTokens(k, v, self.global_lengths)
@@ -66,7 +68,7 @@ class _Arguments(NamedTuple):
             self.global_k,
             self.global_v,
             self.global_bias,
-            None,
+            self.global_key_bias,
             self.positions,
             None,
             self.lengths,
@@ -93,7 +95,8 @@ def window_attention(
     if scale <= 0:  # the kernels expect the highest product to have the highest score
         q, scale = (-q, -scale) if scale else (0 * q, 1.0)
     kv = global_keys_values
-    tensors = q, k, v, kv.k, kv.v, bias, kv.bias, kv.positions, masked_keys
+    key_bias = None if kv.masked is None else masked_key_bias(kv.masked)
+    tensors = q, k, v, kv.k, kv.v, bias, kv.bias, kv.positions, key_bias, masked_keys
     arguments = *tensors, list(lengths), list(kv.lengths), *window, max_distance, scale
     out: Tensor
     if torch.is_grad_enabled():
@@ -105,7 +108,7 @@ def window_attention(
 
 _SCHEMA = (
     "Tensor q, Tensor k, Tensor v, Tensor global_k, Tensor global_v, Tensor? bias, "
-    "Tensor? global_bias, Tensor? positions, Tensor? masked_keys, "
+    "Tensor? global_bias, Tensor? positions, Tensor? global_key_bias, Tensor? masked_keys, "
     "SymInt[] lengths, SymInt[] global_lengths, int left, int right, int max_distance, float scale"
 )
 
@@ -160,8 +163,8 @@ class _WindowAttention(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         out: Tensor
         out, lse = forward_op(*arguments)
-        ctx.save_for_backward(out, lse, *arguments[:9])
-        ctx.options = arguments[9:]
+        ctx.save_for_backward(out, lse, *arguments[:10])
+        ctx.options = arguments[10:]
         return out
 
     @staticmethod
@@ -175,5 +178,5 @@ class _WindowAttention(torch.autograd.Function):
             *d_global_kv.unbind(1),
             None if bias is None else d_bias,
             None if global_bias is None else d_global_bias,
-            *[None] * 8,
+            *[None] * 9,
         )
