@@ -2,10 +2,11 @@
 
 The Python blocks of a page share one namespace and run from top to bottom in a temporary folder
 that holds `examples/` and the small files of `example_files`. A shell block is run too where each
-of its lines is a `foveate` command; other shell blocks are there to be read. What a console block
-shows must be what its commands print, except for numbers; `python docs/outputs.py` brings it up to
-date. YAML blocks are recipes, which are loaded. An HTML comment just above a block, such as `<!-- skip: needs a GPU -->`,
-says why the block cannot run here; of Python blocks, what they import is still checked.
+of its lines is a `foveate` command; other shell blocks are there to be read. A console block must
+show what its commands print, except for numbers; `docs/outputs.py` brings it up to date. YAML
+blocks are recipes, which are loaded. An HTML comment just above a block, such as
+`<!-- skip: needs a GPU -->`, says why the block cannot run here; of Python blocks, what they import
+is still checked.
 """
 
 import ast
