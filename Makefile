@@ -7,12 +7,16 @@ READY := .venv/.ready
 .PHONY: demo test pytest nightly lint format docs package
 
 # The pip that comes with Python takes a minute longer to resolve the packages.
-$(READY): pyproject.toml
+.venv:
 	$(PYTHON) -m venv --upgrade-deps .venv
+
+$(READY): pyproject.toml | .venv
 	$(PIP) --editable '.[dev]'
 	touch $@
 
-demo: $(READY)
+# Without the packages that only tests need.
+demo: | .venv
+	$(PIP) --editable '.[plot]'
 	$(BIN)/foveate summarize examples/pep-0703.pdf
 	$(BIN)/foveate ask "what happens to extensions that are not thread safe?" examples/pep-0703.pdf
 	$(BIN)/foveate plot pdf examples/pep-0703.pdf --output summary.pdf

@@ -2,12 +2,15 @@
 
 The Python blocks of a page share one namespace and run from top to bottom in a temporary folder
 that holds `examples/` and the small files of `example_files`. A shell block is run too where each
-of its lines is a `foveate` command; other shell blocks are there to be read. YAML blocks are
-recipes, which are loaded. An HTML comment just above a block, such as `<!-- skip: needs a GPU -->`,
-says why the block cannot run here; of Python blocks, what they import is still checked.
+of its lines is a `foveate` command; other shell blocks are there to be read. A console block must
+show what its commands print, except for numbers; `docs/outputs.py` brings it up to date. YAML
+blocks are recipes, which are loaded. An HTML comment just above a block, such as
+`<!-- skip: needs a GPU -->`, says why the block cannot run here; of Python blocks, what they import
+is still checked.
 """
 
 import ast
+import re
 import shlex
 import sys
 from collections import Counter
@@ -80,9 +83,17 @@ def commands(block: Block) -> list[list[str]]:
     return found if all(words[0] == "foveate" and "|" not in words for words in found) else []
 
 
-def run_shell(block: Block, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def words_of(text: str) -> list[str]:
+    """Split a text into words; numbers, which differ between processors, are all alike."""
+    return re.sub(r"\d[\d.,]*(e[+-]\d+)?", "#", text).split()
+
+
+def run_shell(
+    block: Block, page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Run the commands of a shell block in this process, with the patterns in them expanded."""
-    for words in commands(block):
+    _, *shown = re.split(r"^\$ .*$", block.code, flags=re.MULTILINE)
+    for number, words in enumerate(commands(block)):
         arguments = [
             path
             for word in words
@@ -94,6 +105,9 @@ def run_shell(block: Block, page: Path, monkeypatch: pytest.MonkeyPatch) -> None
         except SystemExit as stop:
             if stop.code:
                 pytest.fail(f"{page.name}:{block.line}: {shlex.join(words)} exited with {stop}")
+        if shown:
+            printed = capsys.readouterr().out.replace(str(Path.cwd()), "/home/ann")
+            assert words_of(printed) == words_of(shown[number]), shlex.join(words)
 
 
 def title(page: Path) -> str:
@@ -105,7 +119,7 @@ RUN = [page for page in PAGES if any(not block.skip for block in blocks(page))]
 
 
 @pytest.mark.parametrize("page", RUN, ids=title)
-def test_examples_run(page, tmp_path, monkeypatch):
+def test_examples_run(page, tmp_path, monkeypatch, capsys):
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -122,7 +136,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
         elif block.language == "yaml":
             Recipe.from_dict(load_yaml(block.code))
         else:
-            run_shell(block, page, monkeypatch)
+            run_shell(block, page, monkeypatch, capsys)
 
 
 def test_skipped_examples_import_what_exists():

@@ -8,6 +8,7 @@ from foveate.detectors.phrases import phrases
 from foveate.detectors.statistical import tfidf
 
 METHODS = ("tfidf", "phrases", "random", "gibberish")
+"""Names of the detectors."""
 
 
 def detector_by_name(method: str, *, seed: int = 0, language: str = "en") -> Detector:
