@@ -10,6 +10,7 @@ from itertools import accumulate, count
 from typing import NamedTuple
 
 COVERAGES = ("full", "paper")
+"""Whether nodes tile the whole sequence, or those that do not fit are dropped (Fovea, eq. 7)."""
 
 
 class PyramidNode(NamedTuple):

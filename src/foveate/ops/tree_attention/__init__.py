@@ -14,6 +14,7 @@ from .tree import Tree
 __all__ = ["EDGES", "Tree", "tree_attention", "tree_attention_qkv"]
 
 EDGES = ("parent", "siblings", "children")
+"""What a node may attend to besides itself."""
 
 
 def tree_attention(
