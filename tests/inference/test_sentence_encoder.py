@@ -21,7 +21,7 @@ from sentence_transformers.sentence_transformer.modules import (
     Pooling,
 )
 
-from tests.sentence_transformer import ARCHITECTURES, save
+from tests.sentence_transformer import ARCHITECTURES, save, save_multi_vector
 
 TEXTS = [
     "Call me Ishmael.",
@@ -220,9 +220,7 @@ def folder(tmp_path, tokenizer):
 
 
 def test_without_sentence_transformers(folder, monkeypatch):
-    from foveate.inference import sentence_encoder
-
-    monkeypatch.setattr(sentence_encoder, "find_spec", lambda name: None)
+    monkeypatch.setattr("foveate.inference.runner.find_spec", lambda name: None)
     refused(folder, r"run `pip install 'foveate\[sentence-transformers\]'`", ImportError)
 
 
@@ -242,9 +240,10 @@ def test_models_of_other_kinds_are_refused(folder):
     refused(folder, r"another kind \(SparseEncoder\), which has no single vector")
 
 
-def test_multi_vector_models_are_refused(folder):
-    types = ("sentence_transformers.models.Transformer", "pylate.models.Dense.Dense")
-    refused(with_modules(folder, *types), "which has no single vector for a text")
+@pytest.mark.parametrize("by_pylate", [False, True])
+def test_multi_vector_models_are_refused(by_pylate, tmp_path, tokenizer):
+    folder = save_multi_vector(tmp_path, tokenizer, by_pylate=by_pylate)
+    refused(folder, "has a vector for each token, .* this model with rerank= or --rerank")
 
 
 def test_vectors_for_another_similarity_are_refused(folder, tmp_path, tokenizer):

@@ -80,8 +80,8 @@ Rerank = Annotated[
     typer.Option(
         metavar="PATH",
         callback=check_model,
-        help="Cross-encoder checkpoint, a folder or a name on the hub, that sorts the best 50 "
-        "passages.",
+        help="Checkpoint of a reranker, a folder or a name on the hub: a cross-encoder sorts the "
+        "best 50 passages, a multi-vector model the best 200.",
         show_default=False,
     ),
 ]

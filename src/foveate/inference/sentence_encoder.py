@@ -2,22 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import CONFIG_MAPPING
 
 from foveate.checkpoint_files import load_checkpoint_json
 from foveate.inference.encoder import Context, DocumentVectors, Encoder
 from foveate.inference.languages import trained_languages
+from foveate.inference.runner import check_code, is_multi_vector, load_whole, module_types
 from foveate.inference.weights import note_loaded
-from foveate.models.loading import explain_errors, load_model
 from foveate.preprocessing.collate import fill_packs
-from foveate.preprocessing.loading import check_tokenizer
 from foveate.preprocessing.tree import Anchor
 from foveate.progress import progress
 
@@ -263,26 +260,20 @@ def load(
         raise ValueError(f"dimensions must be at least 1, got {dimensions}")
     _check(name, trust_remote_code)
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Transformer
 
     prompts = {
         kind: options[f"{kind}_prompt"]
         for kind in ("query", "document")
         if f"{kind}_prompt" in options
     }
-    with explain_errors(name):
-        model = SentenceTransformer(
-            name,
-            device=str(device),
-            prompts=prompts,
-            trust_remote_code=trust_remote_code,
-            model_kwargs={"dtype": dtype, "use_safetensors": True},
-        )
-    if isinstance(model[0], Transformer) and model[0].config.name_or_path == name:
-        # Where weights are missing, sentence-transformers leaves random ones.
-        folder = load_checkpoint_json(name, "modules.json")[0]["path"]
-        load_model(type(model[0].model), name, device_map="meta", subfolder=folder)
-    check_tokenizer(name, model.tokenizer)
+    model = load_whole(
+        SentenceTransformer,
+        name,
+        device=str(device),
+        prompts=prompts,
+        trust_remote_code=trust_remote_code,
+        model_kwargs={"dtype": dtype},
+    )
     if dimensions is not None:
         size = model.get_embedding_dimension() or 0
         if dimensions > size:
@@ -291,22 +282,20 @@ def load(
             )
         model.truncate_dim = dimensions
     note_loaded(model, name)
-    return SentenceEncoder(model.eval(), name, options, context or "sentence", dtype)
+    return SentenceEncoder(model, name, options, context or "sentence", dtype)
 
 
 def _check(name: str, trust_remote_code: bool) -> None:
     """Refuse a checkpoint that cannot be run as its authors mean it, by its small files alone."""
-    modules = load_checkpoint_json(name, "modules.json")
-    settings = load_checkpoint_json(name, "config_sentence_transformers.json") or {}
-    try:
-        types, _ = zip(*((module["type"], module["name"]) for module in modules), strict=True)
-        folder = modules[0]["path"]
-    except (KeyError, TypeError, ValueError) as error:
+    types = module_types(name)
+    if is_multi_vector(name):
         raise ValueError(
-            f"the modules.json of {name} is damaged: copy or download it again"
-        ) from error
+            f"{name} has a vector for each token, and an encoder needs one for a text: name an "
+            "encoder, and this model with rerank= or --rerank"
+        )
+    settings = load_checkpoint_json(name, "config_sentence_transformers.json") or {}
     kind = settings.get("model_type", "SentenceTransformer")
-    if kind != "SentenceTransformer" or any(one.startswith("pylate.") for one in types):
+    if kind != "SentenceTransformer":
         raise ValueError(
             f"{name} is a model of another kind ({kind}), which has no single vector for a text: "
             "name an encoder that has"
@@ -325,15 +314,9 @@ def _check(name: str, trust_remote_code: bool) -> None:
             f"the vectors of {name} are meant to be compared by {similarity}, and foveate compares "
             "by cosine: use a model whose similarity is the cosine"
         )
-    config = load_checkpoint_json(name, f"{folder}/config.json" if folder else "config.json") or {}
-    is_unknown = "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING
-    if (len(own) < len(types) or is_unknown) and not trust_remote_code:
-        raise ValueError(
-            f"{name} comes with Python code of its own: if you trust its authors, allow that with "
-            "trust_remote_code=True or --trust-remote-code"
-        )
-    if find_spec("sentence_transformers") is None:
-        raise ImportError(
-            f"{name} is run by sentence-transformers: run "
-            "`pip install 'foveate[sentence-transformers]'`"
-        )
+    check_code(
+        name,
+        trust_remote_code=trust_remote_code,
+        advice="if you trust its authors, allow that with trust_remote_code=True or "
+        "--trust-remote-code",
+    )

@@ -18,7 +18,7 @@ from foveate.tasks.rerank import RERANKED, check_rerank
 from foveate.tasks.rerank import rerank as rerank_hits
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder
+    from foveate.inference.reranker import Reranker
 
 
 def search(
@@ -28,7 +28,7 @@ def search(
     by: Unit = "passage",
     top_k: int = 5,
     model: Encoder | str | PathLike[str] | None = None,
-    rerank: "CrossEncoder | str | PathLike[str] | None" = None,
+    rerank: "Reranker | str | PathLike[str] | None" = None,
 ) -> list[Hit]:
     """Find what matches a query best, by its meaning and by its words.
 
@@ -39,8 +39,9 @@ def search(
             matches; sections; or documents.
         top_k: Number of hits.
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
-        rerank: A cross-encoder of sentence-transformers, or the name or path of its checkpoint, by
-            which the best 50 passages are sorted; their scores are then its own.
+        rerank: A cross-encoder of sentence-transformers, by which the best 50 passages are sorted,
+            or a multi-vector model, by which the best 200 are; or the name or path of its
+            checkpoint. The scores are then its own.
 
     Returns:
         The hits, best first; those with equal scores are in the order of the documents.
