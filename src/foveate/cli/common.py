@@ -27,6 +27,7 @@ from .reading import Reading
 if TYPE_CHECKING:
     from foveate.index import Index
     from foveate.inference import Answerer, Encoder, Summarizer
+    from foveate.inference.reranker import Reranker
     from foveate.tasks.hits import Hit
     from foveate.tasks.surroundings import NearbySentence
 
@@ -423,6 +424,15 @@ def load_encoder(model: str | None, loading: Loading, cache: Cache | None = None
     _log.info("model: %s", encoder.describe())
     encoder.cache = cache
     return encoder
+
+
+def load_reranker(name_or_path: str) -> "Reranker":
+    """Load a reranker."""
+    prepare()
+    from foveate.inference.reranker import as_reranker
+
+    with progress("Loading the reranker", None):
+        return as_reranker(name_or_path)
 
 
 def load_encoder_or(

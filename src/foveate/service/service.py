@@ -23,6 +23,7 @@ from foveate.service.view import DocumentView
 from foveate.service.work import Work
 
 if TYPE_CHECKING:
+    from foveate.inference.reranker import Reranker
     from foveate.service.library import Library
 
 _SWEEP_SECONDS = 30
@@ -38,6 +39,7 @@ class Service:
         metrics: The counters.
         library: The library that is served; None for uploads alone.
         llm: The language model that writes; None if none does.
+        reranker: The model that reranks; None if none does.
         needs_token: Whether clients must show a token.
     """
 
@@ -50,6 +52,7 @@ class Service:
         library: "Library | None" = None,
         *,
         llm: LLM | None = None,
+        reranker: "Reranker | None" = None,
         needs_token: bool = False,
     ) -> None:
         self.encoder = encoder
@@ -57,6 +60,7 @@ class Service:
         self.metrics = metrics
         self.library = library
         self.llm = llm
+        self.reranker = reranker
         self.needs_token = needs_token
         self._processor = copy.deepcopy(encoder.processor)  # the encoder's own is in use
         self._processor_lock = threading.Lock()

@@ -71,24 +71,32 @@ def search(
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
     scores = score(query, documents, encoder)
-    if rerank is None:
-        return best_hits(scores, documents, by, top_k, encoder)
-    hits = best_hits(scores, documents, by, max(top_k, RERANKED), encoder)
-    return rerank_hits(query, hits, rerank, top_k)
+    return best_hits(query, scores, documents, by, top_k, encoder, rerank)
 
 
 def best_hits(
-    scores: Sequence[Scores], documents: Sequence[Document], by: Unit, top_k: int, encoder: Encoder
+    query: str,
+    scores: Sequence[Scores],
+    documents: Sequence[Document],
+    by: Unit,
+    top_k: int,
+    encoder: Encoder,
+    rerank: "Reranker | str | PathLike[str] | None" = None,
 ) -> list[Hit]:
     """Return the parts of documents with the highest scores; see `search`.
 
     Args:
+        query: The query.
         scores: The scores of each document, as `foveate.tasks.ranking.score` returns them.
         documents: The documents.
         by: What to find.
         top_k: Number of hits.
         encoder: The encoder by which they were scored.
+        rerank: See `search`.
     """
+    if rerank is not None:
+        hits = best_hits(query, scores, documents, by, max(top_k, RERANKED), encoder)
+        return rerank_hits(query, hits, rerank, top_k)
     if by == "passage":
         sentence_scores = torch.cat([one.sentences for one in scores])
         return best_passages(documents, sentence_scores, top_k, encoder)

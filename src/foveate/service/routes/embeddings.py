@@ -139,7 +139,9 @@ class RerankedText(BaseModel):
     """A text's place in the order."""
 
     index: int = Field(description="Its index among those sent.")
-    relevance_score: float = Field(description="How well it matches, at most 1.")
+    relevance_score: float = Field(
+        description="How well it matches: at most 1, or the score of the service's reranker."
+    )
     document: RankedText | None = Field(None, description="The text, if it was asked for.")
 
 
@@ -239,8 +241,8 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
 async def rerank(request: Request, arguments: RerankRequest) -> RerankResult:
     """Rank texts by how well they match a query, as the endpoints of Cohere and Jina do.
 
-    A text is scored like a document in a search: by its sentences, read in their context, and by
-    its words.
+    The reranker that the service was started with scores them. Without one, a text is scored like a
+    document in a search: by its sentences, read in their context, and by its words.
     """
     service = service_of(request)
     _check_model(service, arguments.model)
@@ -249,31 +251,38 @@ async def rerank(request: Request, arguments: RerankRequest) -> RerankResult:
     _check_texts(texts, "documents")
 
     def compute() -> RerankResult:
-        documents = [Document.from_text(text) for text in texts]
-        top_k = arguments.top_n or len(texts)
-        try:
-            hits = search(
-                arguments.query, documents, by="document", top_k=top_k, model=service.encoder
-            )
-        finally:
-            for document in documents:
-                service.encoder.forget(document)
+        scores = _scores(service, arguments.query, texts)
+        best = sorted(range(len(texts)), key=lambda i: -scores[i])[: arguments.top_n]
         return RerankResult(
             model=service.model_name,
             results=[
                 RerankedText(
-                    index=hit.document_idx,
-                    relevance_score=round(hit.score, 4),
-                    document=RankedText(text=texts[hit.document_idx])
-                    if arguments.return_documents
-                    else None,
+                    index=idx,
+                    relevance_score=round(scores[idx], 4),
+                    document=RankedText(text=texts[idx]) if arguments.return_documents else None,
                 )
-                for hit in hits
+                for idx in best
             ],
             usage=TotalUsage(total_tokens=service.count_tokens([arguments.query, *texts])),
         )
 
     return await service.work.run(request, partial(service.work.call, compute))
+
+
+def _scores(service: Service, query: str, texts: list[str]) -> list[float]:
+    """Score texts by how well they match a query."""
+    if service.reranker is not None:
+        from foveate.inference.reranker import score_texts
+
+        return score_texts(service.reranker, query, texts)
+    documents = [Document.from_text(text) for text in texts]
+    try:
+        hits = search(query, documents, by="document", top_k=len(texts), model=service.encoder)
+    finally:
+        for document in documents:
+            service.encoder.forget(document)
+    scores = {hit.document_idx: hit.score for hit in hits}
+    return [scores[idx] for idx in range(len(texts))]
 
 
 @router.get("/models", summary="List the models")
