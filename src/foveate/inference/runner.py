@@ -79,13 +79,22 @@ def load_whole(cls: type[Model], name: str, **options: Any) -> Model:
 
     Raises:
         OSError: There are no safetensors weights.
-        ValueError: Weights are damaged or missing, or there is no tokenizer.
+        ValueError: A file is damaged or missing, or there is no tokenizer.
     """
     from sentence_transformers.base.modules import Transformer
 
     kwargs = {"use_safetensors": True, **options.pop("model_kwargs", {})}
-    with explain_errors(name):
-        model: Any = cls(name, model_kwargs=kwargs, **options)  # type: ignore[call-arg]
+    try:
+        with explain_errors(name):
+            model: Any = cls(name, model_kwargs=kwargs, **options)  # type: ignore[call-arg]
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        if "copy or download" in str(error):
+            raise
+        kind = OSError if isinstance(error, OSError) else ValueError
+        raise kind(
+            f"{name} is not complete ({str(error).partition(chr(10))[0]}): copy or download it "
+            "again; its weights must be in safetensors files"
+        ) from error
     folder = _folder(name)
     if isinstance(model[0], Transformer) and model[0].config.name_or_path == name:
         # Where weights are missing, sentence-transformers leaves random ones.
