@@ -17,7 +17,7 @@ from foveate.service.encoder import SharedEncoder
 from foveate.service.errors import Refusal
 from foveate.service.limits import Limits
 from foveate.service.metrics import Metrics
-from foveate.service.processes import Content, Drawers, FileReaders, ReadContent
+from foveate.service.processes import Content, Drawers, FileReaders
 from foveate.service.uploads import Uploads
 from foveate.service.view import DocumentView
 from foveate.service.work import Work
@@ -68,7 +68,7 @@ class Service:
         self.work = Work(limits)
         self.processes = ReaderProcesses("foveate.service.reader", limits.reading_bytes)
         self.readers = FileReaders(limits, self.processes)
-        self.drawers = Drawers(limits, self.processes)
+        self.drawers = Drawers(self.processes)
         metrics.running.set_function(lambda: self.work.num_running)
 
     @asynccontextmanager
@@ -97,8 +97,18 @@ class Service:
         Raises:
             ReadingError: It cannot be read.
         """
-        reading = await self.readers.read(content)
-        return await self.work.call(_view, reading, content, document_id)
+        return await self.work.call(self._read, content, document_id)
+
+    def _read(self, content: Content, document_id: str | None) -> DocumentView:
+        reading = self.readers.read(content)
+        is_pdf = reading.format == "pdf" and content.data.startswith(b"%PDF")
+        return DocumentView(
+            document_id,
+            Document.from_dict(json.loads(reading.packed)),
+            reading.format,
+            reading.notes,
+            content.data if is_pdf and document_id is not None else None,
+        )
 
     def count_tokens(self, texts: list[str]) -> int:
         """Count the tokens of texts."""
@@ -138,15 +148,3 @@ def service_of(request: HTTPConnection) -> Service:
     """Return the service that a request is for."""
     service: Service = request.app.state.service
     return service
-
-
-def _view(reading: ReadContent, content: Content, document_id: str | None) -> DocumentView:
-    document = Document.from_dict(json.loads(reading.packed))
-    is_pdf = reading.format == "pdf" and content.data.startswith(b"%PDF")
-    return DocumentView(
-        document_id,
-        document,
-        reading.format,
-        reading.notes,
-        content.data if is_pdf and document_id is not None else None,
-    )
