@@ -13,7 +13,8 @@ import pytest
 from foveate import processes
 from foveate.processes import ReaderProcesses
 from foveate.service import frames
-from foveate.service.processes import Drawers, ReadingError
+from foveate.service.errors import Refusal
+from foveate.service.processes import Drawers
 from tests.service.conftest import FISH, readers, until, write_pdf
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked only on Linux")
@@ -134,6 +135,6 @@ def test_processes_that_are_not_forked(strict, monkeypatch, tmp_path):
 def test_a_page_that_cannot_be_drawn_is_named(tmp_path, started):
     write_pdf(tmp_path / "a.pdf")
     drawers = Drawers(started)
-    with pytest.raises(ReadingError, match=r"^Page 1 cannot be read, its reader failed"):
-        drawers.draw("a", (tmp_path / "a.pdf").read_bytes, page=1, scale=0.0)
+    with pytest.raises(Refusal, match=r"^Page 1 cannot be read, its reader failed"):
+        drawers.ask("a", (tmp_path / "a.pdf").read_bytes, 1, "page", scale=0.0)
     drawers.stop()

@@ -12,27 +12,14 @@ from typing import Any
 
 from foveate.processes import ReaderProcesses
 from foveate.service import frames
+from foveate.service.errors import Refusal
 from foveate.service.limits import Limits
 
 _log = logging.getLogger(__name__)
 
-UNREADABLE, TIMED_OUT = 422, 504
-
 _DRAWERS = 4
 _DRAWING_SECONDS = 20
 _IDLE_SECONDS = 60
-
-
-class ReadingError(Exception):
-    """A file cannot be read.
-
-    Attributes:
-        status: The HTTP status that says so.
-    """
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +44,6 @@ class Content:
     def is_file(self) -> bool:
         """Whether it is a file rather than a text."""
         return self.name is not None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadContent:
-    """What a process read.
-
-    Attributes:
-        packed: `Document.to_dict` as JSON.
-        format: Name of the format.
-        notes: Remarks of the reader, such as that scanned pages were left out.
-    """
-
-    packed: bytes
-    format: str
-    notes: list[str]
 
 
 class _Child:
@@ -106,7 +78,7 @@ class _Child:
             seconds: How long the process may take.
 
         Raises:
-            ReadingError: The answer is that something is wrong, or takes too long.
+            Refusal: The answer is that something is wrong, or takes too long.
             EOFError: The process has ended, or sends nonsense.
         """
         self.last_used = monotonic()
@@ -122,11 +94,11 @@ class _Child:
             if "traceback" in answer:
                 _log.error("A reader failed.\n%s", answer["traceback"])
             if "error" in answer:
-                raise ReadingError(str(answer["error"]), int(answer["status"]))
+                raise Refusal(int(answer["status"]), str(answer["error"]))
             return answer, result
         except TimeoutError as error:  # which is an OSError, too
             reason = f"reading it takes more than {seconds:g} seconds: send it in parts"
-            raise ReadingError(f"{name}: {reason}.", TIMED_OUT) from error
+            raise Refusal(504, f"{name}: {reason}.") from error
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise EOFError(str(error)) from error
 
@@ -153,22 +125,20 @@ class FileReaders:
         self._processes = processes
         self._turns = BoundedSemaphore(limits.readers)
 
-    def read(self, content: Content) -> ReadContent:
-        """Read a file or a text.
+    def read(self, content: Content) -> tuple[dict[str, Any], bytes]:
+        """Read a file or a text; return what `reader.read` does, with its "notes".
 
         Raises:
-            ReadingError: It cannot be read, is too large, takes too long, or broke the process.
+            Refusal: It cannot be read, is too large, takes too long, or broke the process.
         """
         with self._turns:
             try:
-                answer, packed = self._ask(content)
+                return self._ask(content)
             except EOFError:  # something else may have ended the process: try once more
                 try:
-                    answer, packed = self._ask(content)
+                    return self._ask(content)
                 except EOFError as error:
                     raise _ended(content.name or "The text") from error
-        notes = [str(note) for note in answer.get("notes", ())]
-        return ReadContent(packed, str(answer.get("format")), notes)
 
     def _ask(self, content: Content) -> tuple[dict[str, Any], bytes]:
         """Have a process read what a client sent."""
@@ -201,51 +171,26 @@ class Drawers:
         self._children: OrderedDict[str, _Child] = OrderedDict()
         self._lock = Lock()
 
-    def draw(self, key: str, load: Callable[[], bytes], page: int, scale: float) -> bytes:
-        """Draw a page.
-
-        Args:
-            key: What identifies the document.
-            load: Returns the PDF, if it is not open yet.
-            page: Number of the page, from 1.
-            scale: Pixels per point.
-
-        Returns:
-            A PNG file.
-
-        Raises:
-            ReadingError: There is no such page, or it cannot be drawn.
-        """
-        return self._ask(key, load, page, {"kind": "page", "scale": scale})
-
-    def text_layer(
-        self, key: str, load: Callable[[], bytes], page: int, text: str, language: str | None
+    def ask(
+        self, key: str, load: Callable[[], bytes], page: int, kind: str, **options: Any
     ) -> bytes:
-        """Read the words of a page and their places.
+        """Return what a process answers about a page; see `reader.draw_page` and `text_layer`.
 
         Args:
             key: What identifies the document.
             load: Returns the PDF, if it is not open yet.
             page: Number of the page, from 1.
-            text: What has been read of the page before.
-            language: ISO 639 code of the document's language; None if it is unknown.
-
-        Returns:
-            A `foveate.documents.readers.pdf.text_layer.TextLayer` as JSON.
+            kind: "page" or "text layer".
+            options: The other fields of the message.
 
         Raises:
-            ReadingError: There is no such page, or it cannot be read.
+            Refusal: There is no such page, or it cannot be drawn or read.
         """
-        header = {"kind": "text layer", "text": text, "language": language}
-        return self._ask(key, load, page, header)
-
-    def _ask(self, key: str, load: Callable[[], bytes], page: int, header: dict[str, Any]) -> bytes:
-        """Return what a process answers about a page."""
         name = f"Page {page}"
         child = self._open(key, load)
         with child.lock:
             try:
-                message = {**header, "name": name, "page": page}
+                message = {"kind": kind, "name": name, "page": page, **options}
                 return child.ask(message, b"", name, _DRAWING_SECONDS)[1]
             except EOFError as error:
                 raise _ended(name) from error
@@ -265,7 +210,7 @@ class Drawers:
             try:
                 child = _Child(self._processes)
                 child.ask({"kind": "open"}, data, "The file", _DRAWING_SECONDS)
-            except (EOFError, ReadingError) as error:
+            except (EOFError, Refusal) as error:
                 if child is not None:
                     child.stop()
                 raise _ended("The file") from error
@@ -289,7 +234,7 @@ class Drawers:
             self.close(key)
 
 
-def _ended(name: str) -> ReadingError:
+def _ended(name: str) -> Refusal:
     """Explain that a process has ended."""
     reason = "it ended the process that reads it, most likely because it is damaged"
-    return ReadingError(f"{name} cannot be read: {reason}.", UNREADABLE)
+    return Refusal(422, f"{name} cannot be read: {reason}.")

@@ -95,18 +95,18 @@ class Service:
             document_id: The id of the document; None if it is not kept.
 
         Raises:
-            ReadingError: It cannot be read.
+            Refusal: It cannot be read.
         """
         return await self.work.call(self._read, content, document_id)
 
     def _read(self, content: Content, document_id: str | None) -> DocumentView:
-        reading = self.readers.read(content)
-        is_pdf = reading.format == "pdf" and content.data.startswith(b"%PDF")
+        answer, packed = self.readers.read(content)
+        is_pdf = answer["format"] == "pdf" and content.data.startswith(b"%PDF")
         return DocumentView(
             document_id,
-            Document.from_dict(json.loads(reading.packed)),
-            reading.format,
-            reading.notes,
+            Document.from_dict(json.loads(packed)),
+            answer["format"],
+            answer["notes"],
             content.data if is_pdf and document_id is not None else None,
         )
 

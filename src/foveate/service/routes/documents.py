@@ -168,8 +168,8 @@ async def draw_page(
     service = service_of(request)
     view = await _find_page(service, document_id, number)
     load = partial(_pdf, service, view)
-    draw = partial(service.work.call, service.drawers.draw, document_id, load, number, scale)
-    picture = await service.work.run(request, draw)
+    draw = partial(service.drawers.ask, document_id, load, number, "page", scale=scale)
+    picture = await service.work.run(request, partial(service.work.call, draw))
     return Response(picture, media_type="image/png", headers={"Cache-Control": "private"})
 
 
@@ -187,9 +187,9 @@ async def get_page_text(request: Request, document_id: Id, number: PageNumber) -
     view = await _find_page(service, document_id, number)
 
     def read() -> bytes:
-        text, language = view.page_text(number), view.document.language
+        said = {"text": view.page_text(number), "language": view.document.language}
         load = partial(_pdf, service, view)
-        return service.drawers.text_layer(document_id, load, number, text, language)
+        return service.drawers.ask(document_id, load, number, "text layer", **said)
 
     layer = await service.work.run(request, partial(service.work.call, read))
     return TextLayerModel.model_validate_json(layer)
