@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 _MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Dropout", "Normalize")
 
-_TEXTS_PER_CALL = 512
+_TEXTS_PER_CHUNK = 4096
+"""Texts that are sorted by their number of tokens together."""
+
+_TOKENS_PER_BATCH_ON_CPU, _TOKENS_PER_BATCH_ON_GPU = 2048, 16384
 
 _one_at_a_time = Lock()
 """Held while a model runs: its tokenizer cannot be used by two threads at once."""
@@ -117,10 +120,12 @@ class SentenceEncoder(Encoder):
             )
         modules = [type(module).__name__ for module in model]
         prompts = {kind: model.prompts.get(kind) or "" for kind in ("query", "document")}
+        self._added_tokens = max(
+            len(model.tokenizer(prompt)["input_ids"]) for prompt in prompts.values()
+        )
         longest = model.get_max_seq_length()
         if longest is not None:
-            used = max(len(model.tokenizer(prompt)["input_ids"]) for prompt in prompts.values())
-            longest -= used
+            longest -= self._added_tokens
         self.model = cast(Any, model)
         self._runner = model
         self._splitter = SentenceProcessor(model.tokenizer, longest)
@@ -132,6 +137,8 @@ class SentenceEncoder(Encoder):
         self.languages = trained_languages(name)
         self.linear_dtype = linear_dtype
         self.cache = None
+        on_cpu = model.device.type == "cpu"
+        self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU
         self._normalizes = modules[-1] == "Normalize" and model.truncate_dim is None
         self._details = {
             "runner": f"sentence-transformers {version('sentence-transformers')}",
@@ -223,16 +230,28 @@ class SentenceEncoder(Encoder):
             return self._encode(encode, [texts], show_progress)[0]
         sums = torch.zeros(len(texts), self.dimension)
         counts = torch.zeros(len(texts), 1)
-        with progress("Encoding", len(texts), show_progress) as advance:
-            for start in range(0, len(texts), _TEXTS_PER_CALL):
-                part = texts[start : start + _TEXTS_PER_CALL]
+        with progress("Encoding", sum(map(len, texts)), show_progress) as advance:
+            for start in range(0, len(texts), _TEXTS_PER_CHUNK):
                 with _one_at_a_time:
-                    owners, pieces = self._splitter.pieces(part)
-                    vectors = encode(pieces, convert_to_tensor=True, show_progress_bar=False)
-                rows = torch.tensor(owners) + start
-                sums.index_add_(0, rows, vectors.float().cpu())
-                counts.index_add_(0, rows, torch.ones(len(rows), 1))
-                advance(len(part))
+                    owners, pieces = self._splitter.pieces(texts[start : start + _TEXTS_PER_CHUNK])
+                    ids = self._splitter.token_ids(pieces)
+                sizes = [self._added_tokens + len(piece) for piece in ids]
+                # In batches of 32 texts that are sorted by characters, half as many more would be
+                # padding: a sentence has some 20 tokens.
+                by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
+                for batch in fill_packs(by_length, sizes, self._batch_tokens):
+                    together = [pieces[i] for i in batch]
+                    with _one_at_a_time:
+                        vectors = encode(
+                            together,
+                            batch_size=len(batch),
+                            convert_to_tensor=True,
+                            show_progress_bar=False,
+                        )
+                    rows = torch.tensor([start + owners[i] for i in batch])
+                    sums.index_add_(0, rows, vectors.float().cpu())
+                    counts.index_add_(0, rows, torch.ones(len(rows), 1))
+                    advance(sum(map(len, together)))
         return self._finish(sums, counts)
 
 
