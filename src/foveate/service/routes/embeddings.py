@@ -12,6 +12,7 @@ from torch import Tensor
 
 from foveate.documents import Document, DocumentError
 from foveate.documents.decoding import check_characters
+from foveate.integrations.chunks import encode_chunks
 from foveate.service.errors import Refusal
 from foveate.service.service import Service, service_of
 from foveate.tasks.search import search
@@ -222,9 +223,9 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
 
     def compute() -> ContextualResult:
         if arguments.input_type == "query":
-            groups = service.encoder.encode_queries(texts).split(1)
+            groups = list(service.encoder.encode_queries(texts).split(1))
         else:
-            groups = tuple(_contextual(service, chunks) for chunks in arguments.inputs)
+            groups = encode_chunks(service.encoder, arguments.inputs)
         return ContextualResult(
             data=[
                 DocumentEmbeddings(index=idx, data=_embeddings(vectors, encoding))
@@ -330,17 +331,6 @@ def _check_texts(texts: Iterable[str], param: str) -> None:
             check_characters(text)
         except DocumentError as error:
             raise Refusal(400, f"A text {error}", param=param) from error
-
-
-def _contextual(service: Service, chunks: list[str]) -> Tensor:
-    """Return the vectors of the chunks of a document: `(chunks, dimension)`."""
-    document = Document.from_sections("", [("", chunk) for chunk in chunks])
-    if len(document.sections) != len(chunks):
-        raise Refusal(400, "A text has no words: leave it out.", param="inputs")
-    try:
-        return service.encoder.encode(document).sections
-    finally:
-        service.encoder.forget(document)
 
 
 def _embeddings(vectors: Tensor, encoding: Format) -> list[Embedding]:
