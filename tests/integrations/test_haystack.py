@@ -6,6 +6,7 @@ from haystack import Document, Pipeline
 from haystack.components.preprocessors import DocumentSplitter
 from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
 from haystack.components.writers import DocumentWriter
+from haystack.core.serialization import component_from_dict, component_to_dict
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 from foveate.integrations.haystack import FoveateDocumentEmbedder, FoveateTextEmbedder
@@ -57,7 +58,7 @@ def test_fields_of_the_metadata(small_model, embedder):
         embeddings(embedder, chunks())[0], abs=1e-5
     )
     named = FoveateDocumentEmbedder(
-        str(small_model), "file_path", heading_field="title", device="cpu"
+        str(small_model), "file_path", heading_field="title", options={"device": "cpu"}
     )
     assert embeddings(named, documents)[0] != pytest.approx(embeddings(by_file, documents)[0])
 
@@ -88,14 +89,11 @@ def test_a_pipeline_with_a_document_store(small_model):
 
 def test_components_survive_storage(small_model):
     options = {"device": "cpu", "query_prompt": "query: "}
-    pipeline = Pipeline()
-    pipeline.add_component(
-        "documents",
-        FoveateDocumentEmbedder(str(small_model), heading_field="title", options=options),
+    embedder = FoveateDocumentEmbedder(str(small_model), heading_field="title", options=options)
+    documents, query = (
+        component_from_dict(type(one), component_to_dict(one, "one"), "one")
+        for one in (embedder, FoveateTextEmbedder(str(small_model)))
     )
-    pipeline.add_component("query", FoveateTextEmbedder(str(small_model)))
-    again = Pipeline.loads(pipeline.dumps())
-    documents, query = again.get_component("documents"), again.get_component("query")
     assert (documents.source_field, documents.heading_field) == ("source_id", "title")
     assert (documents.options, query.options) == (options, None)
     assert documents.model == query.model == str(small_model)
