@@ -74,10 +74,10 @@ def score_texts(model: Reranker, query: str, texts: Sequence[str]) -> list[float
         if reads_pairs(model):
             pairs = [(query, text) for text in texts]
             scores = cast("CrossEncoder", model).predict(pairs, show_progress_bar=False)
-        else:
-            encoder = cast("MultiVectorEncoder", model)
-            scores = encoder.similarity(
-                encoder.encode_query([query], show_progress_bar=False),
-                encoder.encode_document(list(texts), show_progress_bar=False),
-            )[0]
-    return cast(list[float], scores.tolist())
+            return cast(list[float], scores.tolist())
+        encoder = cast("MultiVectorEncoder", model)
+        similarities = encoder.similarity(
+            encoder.encode_query([query], show_progress_bar=False),
+            encoder.encode_document(list(texts), show_progress_bar=False),
+        )
+        return cast(list[float], similarities[0].tolist())

@@ -192,7 +192,7 @@ class SharedEncoder(Encoder):
                 is_long = job.num_characters > self._max_characters
                 (self._long if is_long else self._short).submit(job)
             self._documents.move_to_end(id(document))
-        [vectors] = job.future.result()
+        vectors: DocumentVectors = job.future.result()[0]
         self._make_room()
         return vectors
 
@@ -217,5 +217,5 @@ def _num_bytes(job: _Job) -> int:
     """Return the memory that a document's vectors take; 0 if there are none yet."""
     if not job.future.done() or _has_failed(job):
         return 0
-    [vectors] = job.future.result()
+    vectors: DocumentVectors = job.future.result()[0]
     return 4 * sum(x.numel() for x in (vectors.document, vectors.sections, vectors.sentences))

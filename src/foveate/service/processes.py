@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import BoundedSemaphore, Lock
 from time import monotonic
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from foveate.processes import ReaderProcesses
 from foveate.service import frames
@@ -61,7 +61,7 @@ class _Child:
             self._process = processes.start()
         except OSError as error:
             raise EOFError(str(error)) from error
-        self._channel = self._process.channel.makefile("rwb")
+        self._channel = cast(BinaryIO, self._process.channel.makefile("rwb"))
         self.is_ready = True
         self.last_used = monotonic()
         self.lock = Lock()
