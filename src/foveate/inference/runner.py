@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from transformers import CONFIG_MAPPING
 
 from foveate.checkpoint_files import load_checkpoint_json
+from foveate.inference.onednn import use_onednn
 from foveate.models.loading import explain_errors, load_model
 from foveate.preprocessing.loading import check_tokenizer
 
@@ -72,6 +73,8 @@ def check_code(name: str, *, trust_remote_code: bool, advice: str) -> None:
 def load_whole(cls: type[Model], name: str, **options: Any) -> Model:
     """Load a model of sentence-transformers with all of its weights, and a tokenizer.
 
+    On a CPU, oneDNN computes its linear layers, unless it may come with code that expects others.
+
     Args:
         cls: Its class.
         name: The folder of its checkpoint, or its name on the hub.
@@ -101,6 +104,8 @@ def load_whole(cls: type[Model], name: str, **options: Any) -> Model:
         load_model(type(model[0].model), name, device_map="meta", subfolder=folder)
     check_tokenizer(Path(name, folder), model.tokenizer)
     loaded: Model = model.eval()
+    if model.device.type == "cpu" and not options.get("trust_remote_code"):
+        use_onednn(model, next(model.parameters()).dtype)
     return loaded
 
 
