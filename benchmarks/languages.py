@@ -7,7 +7,7 @@ Four manuals of Debian, which `apt-get download` gets, are translated page by pa
 query, and its section, of which all headings are taken away, is what should be found among those of
 the same manual: by the heading of the translation, or by that of the English original. A section
 counts if it has 20 words of its own, if its heading is another one in English, and if its page has
-as many in both languages; of a manual with more than 60, as many are drawn at random.
+as many in both languages; of a manual with more than 200, as many are drawn at random.
 
 The measure is the mean reciprocal rank, in percent. "words" is BM25 alone, "vectors" the closest
 sentence of a section, "both" what `search` does, with its weights for the kind of model.
@@ -37,7 +37,7 @@ MANUALS = {  # and the package of the original, in which pages may be of several
 }
 LANGUAGES = {"de": "German", "fr": "French"}
 MIN_WORDS = 20
-MAX_SECTIONS = 60  # of a manual
+MAX_SECTIONS = 200  # of a manual
 NUMBERING = re.compile(r"(?:\w\.)?[\d.]+\s+")  # of a heading
 SEED = 0
 
