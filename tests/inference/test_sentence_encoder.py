@@ -21,7 +21,7 @@ from sentence_transformers.sentence_transformer.modules import (
     Pooling,
 )
 
-from tests.sentence_transformer import ARCHITECTURES, save
+from tests.sentence_transformer import ARCHITECTURES, save, save_multi_vector
 
 TEXTS = [
     "Call me Ishmael.",
@@ -220,9 +220,7 @@ def folder(tmp_path, tokenizer):
 
 
 def test_without_sentence_transformers(folder, monkeypatch):
-    from foveate.inference import sentence_encoder
-
-    monkeypatch.setattr(sentence_encoder, "find_spec", lambda name: None)
+    monkeypatch.setattr("foveate.inference.runner.find_spec", lambda name: None)
     refused(folder, r"run `pip install 'foveate\[sentence-transformers\]'`", ImportError)
 
 
@@ -242,9 +240,10 @@ def test_models_of_other_kinds_are_refused(folder):
     refused(folder, r"another kind \(SparseEncoder\), which has no single vector")
 
 
-def test_multi_vector_models_are_refused(folder):
-    types = ("sentence_transformers.models.Transformer", "pylate.models.Dense.Dense")
-    refused(with_modules(folder, *types), "which has no single vector for a text")
+@pytest.mark.parametrize("by_pylate", [False, True])
+def test_multi_vector_models_are_refused(by_pylate, tmp_path, tokenizer):
+    folder = save_multi_vector(tmp_path, tokenizer, by_pylate=by_pylate)
+    refused(folder, "has a vector for each token, .* this model with rerank= or --rerank")
 
 
 def test_vectors_for_another_similarity_are_refused(folder, tmp_path, tokenizer):
@@ -316,10 +315,43 @@ def test_missing_weights_are_refused(folder):
         Encoder.from_pretrained(folder)
 
 
-def test_without_a_tokenizer(folder):
-    for file in folder.glob("tokenizer*"):
+@pytest.mark.parametrize("file", ["config.json", "1_Pooling/config.json", "tokenizer.json"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_half_a_download_is_refused(file, is_there, folder):
+    if is_there:
+        (folder / file).write_bytes((folder / file).read_bytes()[:20])
+    else:
+        (folder / file).unlink()
+    with pytest.raises(ValueError, match=r"copy or download it again|has no tokenizer"):
+        Encoder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("file", ["2_Dense/model.safetensors", "model.safetensors.index.json"])
+def test_a_part_of_the_weights_is_not_there(file, folder):
+    if (folder / file).is_file():
+        (folder / file).unlink()
+    else:  # one of two files
+        names = load_file(folder / "model.safetensors")
+        (folder / "model.safetensors").unlink()
+        shards = dict.fromkeys(names, "model-00002-of-00002.safetensors")
+        (folder / file).write_text(json.dumps({"metadata": {}, "weight_map": shards}))
+    with pytest.raises((OSError, ValueError), match=r"is not complete .* download it again"):
+        Encoder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_without_a_tokenizer(is_inside, folder):
+    if is_inside:  # as older checkpoints have it
+        modules = json.loads((folder / "modules.json").read_text())
+        modules[0]["path"] = "0_Transformer"
+        (folder / "modules.json").write_text(json.dumps(modules))
+        (folder / "0_Transformer").mkdir()
+        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+            (folder / name).rename(folder / "0_Transformer" / name)
+        Encoder.from_pretrained(folder, device="cpu")
+    for file in folder.rglob("tokenizer*"):
         file.unlink()
-    with pytest.raises((ValueError, OSError), match="tokenizer"):
+    with pytest.raises(ValueError, match="has no tokenizer: save the tokenizer"):
         Encoder.from_pretrained(folder)
 
 

@@ -6,6 +6,7 @@ from haystack import Document, Pipeline
 from haystack.components.preprocessors import DocumentSplitter
 from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
 from haystack.components.writers import DocumentWriter
+from haystack.core.serialization import component_from_dict, component_to_dict
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 from foveate.integrations.haystack import FoveateDocumentEmbedder, FoveateTextEmbedder
@@ -15,7 +16,7 @@ TEXTS = ["Cod swim in cold seas. ", "They eat herring. ", "Trawlers drag a net. 
 
 @pytest.fixture
 def embedder(small_model):
-    return FoveateDocumentEmbedder(str(small_model), device="cpu")
+    return FoveateDocumentEmbedder(str(small_model), options={"device": "cpu"})
 
 
 def chunks(texts=TEXTS, **meta):
@@ -52,12 +53,12 @@ def test_fields_of_the_metadata(small_model, embedder):
     documents = [
         Document(content=text, meta={"file_path": "sea.txt", "title": "Fish"}) for text in TEXTS
     ]
-    by_file = FoveateDocumentEmbedder(str(small_model), "file_path", device="cpu")
+    by_file = FoveateDocumentEmbedder(str(small_model), "file_path", options={"device": "cpu"})
     assert embeddings(by_file, documents)[0] == pytest.approx(
         embeddings(embedder, chunks())[0], abs=1e-5
     )
     named = FoveateDocumentEmbedder(
-        str(small_model), "file_path", heading_field="title", device="cpu"
+        str(small_model), "file_path", heading_field="title", options={"device": "cpu"}
     )
     assert embeddings(named, documents)[0] != pytest.approx(embeddings(by_file, documents)[0])
 
@@ -66,7 +67,9 @@ def test_a_pipeline_with_a_document_store(small_model):
     store = InMemoryDocumentStore(embedding_similarity_function="cosine")
     indexing = Pipeline()
     indexing.add_component("split", DocumentSplitter(split_by="period", split_length=1))
-    indexing.add_component("embed", FoveateDocumentEmbedder(str(small_model), device="cpu"))
+    indexing.add_component(
+        "embed", FoveateDocumentEmbedder(str(small_model), options={"device": "cpu"})
+    )
     indexing.add_component("write", DocumentWriter(store))
     indexing.connect("split", "embed")
     indexing.connect("embed", "write")
@@ -74,7 +77,9 @@ def test_a_pipeline_with_a_document_store(small_model):
     assert store.count_documents() == 3
 
     querying = Pipeline()
-    querying.add_component("embed", FoveateTextEmbedder(str(small_model), device="cpu"))
+    querying.add_component(
+        "embed", FoveateTextEmbedder(str(small_model), options={"device": "cpu"})
+    )
     querying.add_component("retrieve", InMemoryEmbeddingRetriever(store, top_k=2))
     querying.connect("embed.embedding", "retrieve.query_embedding")
     found = querying.run({"embed": {"text": TEXTS[2]}})["retrieve"]["documents"]
@@ -83,15 +88,19 @@ def test_a_pipeline_with_a_document_store(small_model):
 
 
 def test_components_survive_storage(small_model):
-    embedder = FoveateDocumentEmbedder(str(small_model), device="cpu", heading_field="title")
-    again = FoveateDocumentEmbedder.from_dict(embedder.to_dict())
-    assert again.to_dict() == embedder.to_dict()
-    text_embedder = FoveateTextEmbedder(str(small_model))
-    assert FoveateTextEmbedder.from_dict(text_embedder.to_dict()).model == str(small_model)
+    options = {"device": "cpu", "query_prompt": "query: "}
+    embedder = FoveateDocumentEmbedder(str(small_model), heading_field="title", options=options)
+    documents, query = (
+        component_from_dict(type(one), component_to_dict(one, "one"), "one")
+        for one in (embedder, FoveateTextEmbedder(str(small_model)))
+    )
+    assert (documents.source_field, documents.heading_field) == ("source_id", "title")
+    assert (documents.options, query.options) == (options, None)
+    assert documents.model == query.model == str(small_model)
 
 
 def test_models_are_loaded_by_warm_up(tmp_path):
-    embedder = FoveateTextEmbedder(str(tmp_path / "nowhere"), device="cpu")
+    embedder = FoveateTextEmbedder(str(tmp_path / "nowhere"), options={"device": "cpu"})
     with pytest.raises(OSError, match="nowhere"):
         embedder.warm_up()
 
@@ -100,13 +109,7 @@ def test_wrong_inputs(embedder, small_model):
     with pytest.raises(TypeError, match="FoveateTextEmbedder"):
         embedder.run(["a string"])
     with pytest.raises(TypeError, match="FoveateDocumentEmbedder"):
-        FoveateTextEmbedder(str(small_model), device="cpu").run(chunks())
+        FoveateTextEmbedder(str(small_model), options={"device": "cpu"}).run(chunks())
     assert embedder.run([])["documents"] == []
     [empty] = embedder.run([Document(content=None)])["documents"]
     assert len(empty.embedding) == 16
-
-
-def test_options_of_the_model_are_stored():
-    embedder = FoveateTextEmbedder("e5", query_prompt="query: ", device="cpu")
-    again = FoveateTextEmbedder.from_dict(embedder.to_dict())
-    assert again.options == {"query_prompt": "query: ", "device": "cpu"}

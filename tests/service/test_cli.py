@@ -41,6 +41,7 @@ def model(tmp_path_factory, tokenizer):
         (["--token", "short"], "at least 16 ASCII characters"),
         (["--host", "192.0.2.1", "--token", "a-token-of-many-characters"], "cannot be used"),
         (["--model", "/no/such/folder"], "/no/such/folder"),
+        (["--rerank", "/no/such/folder"], "/no/such/folder"),
         (["--allow-origin", "example.org"], "is not an origin"),
         (["--allow-origin", "https://example.org/"], "is not an origin"),
     ],

@@ -118,15 +118,6 @@ def test_vectors_that_were_not_used_for_long_are_dropped(share, counting):
     assert len(counting.calls) == 4
 
 
-def test_queries_are_remembered(share, counting):
-    counting.may_begin.set()
-    shared = share()
-    once = shared.encode_queries("Who swims?")
-    both = shared.encode_queries(["Who sleeps?", "Who swims?"])
-    assert counting.calls == [["Who swims?"], ["Who sleeps?"]]
-    torch.testing.assert_close(both[1], once)
-
-
 def test_a_question_does_not_wait_for_a_book(share, counting):
     shared = share(batch_tokens=100)
     book = Document.from_text("The whale swims. " * 200)

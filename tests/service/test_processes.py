@@ -1,6 +1,5 @@
 """The processes that read files: where they come from, what they hold, and when they end."""
 
-import asyncio
 import os
 import resource
 import signal
@@ -14,8 +13,8 @@ import pytest
 from foveate import processes
 from foveate.processes import ReaderProcesses
 from foveate.service import frames
-from foveate.service.limits import Limits
-from foveate.service.processes import Drawers, ReadingError
+from foveate.service.errors import Refusal
+from foveate.service.processes import Drawers
 from tests.service.conftest import FISH, readers, until, write_pdf
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked only on Linux")
@@ -133,20 +132,9 @@ def test_processes_that_are_not_forked(strict, monkeypatch, tmp_path):
         assert served.service.processes._forker is None
 
 
-def test_a_page_that_cannot_be_drawn_is_named(tmp_path):
+def test_a_page_that_cannot_be_drawn_is_named(tmp_path, started):
     write_pdf(tmp_path / "a.pdf")
-
-    async def load():
-        return (tmp_path / "a.pdf").read_bytes()
-
-    async def draw():
-        readers = ReaderProcesses("foveate.service.reader", 2**31)
-        drawers = Drawers(Limits(), readers)
-        try:
-            await drawers.draw("a", load, page=1, scale=0.0)
-        finally:
-            drawers.stop()
-            readers.stop()
-
-    with pytest.raises(ReadingError, match=r"^Page 1 cannot be read, its reader failed"):
-        asyncio.run(draw())
+    drawers = Drawers(started)
+    with pytest.raises(Refusal, match=r"^Page 1 cannot be read, its reader failed"):
+        drawers.ask("a", (tmp_path / "a.pdf").read_bytes, 1, "page", scale=0.0)
+    drawers.stop()

@@ -27,6 +27,7 @@ from .reading import Reading
 if TYPE_CHECKING:
     from foveate.index import Index
     from foveate.inference import Answerer, Encoder, Summarizer
+    from foveate.inference.reranker import Reranker
     from foveate.tasks.hits import Hit
     from foveate.tasks.surroundings import NearbySentence
 
@@ -80,8 +81,8 @@ Rerank = Annotated[
     typer.Option(
         metavar="PATH",
         callback=check_model,
-        help="Cross-encoder checkpoint, a folder or a name on the hub, that sorts the best 50 "
-        "passages.",
+        help="Checkpoint of a reranker, a folder or a name on the hub: a cross-encoder sorts the "
+        "best 50 passages, a multi-vector model the best 200.",
         show_default=False,
     ),
 ]
@@ -423,6 +424,15 @@ def load_encoder(model: str | None, loading: Loading, cache: Cache | None = None
     _log.info("model: %s", encoder.describe())
     encoder.cache = cache
     return encoder
+
+
+def load_reranker(name_or_path: str) -> "Reranker":
+    """Load a reranker."""
+    prepare()
+    from foveate.inference.reranker import as_reranker
+
+    with progress("Loading the reranker", None):
+        return as_reranker(name_or_path)
 
 
 def load_encoder_or(

@@ -68,6 +68,16 @@ def command(
     llm: Llm = None,
     llm_model: LlmModel = None,
     model: common.LibraryModel = None,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            callback=common.check_model,
+            help="Checkpoint of a reranker, a folder or a name on the hub, which /v1/rerank uses, "
+            "and /search and /ask where a request asks for it.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     loading: common.Loading,
 ) -> None:
@@ -92,6 +102,7 @@ def command(
     with opened:
         index = common.open_library(library, model, loading) if library else None
         encoder = index.encoder if index else common.load_encoder(model, loading)
+        reranker = common.load_reranker(rerank) if rerank else None
         from foveate.service.app import create_app
         from foveate.service.guard import LOOPBACK_NAMES, is_loopback
         from foveate.service.limits import Limits
@@ -110,6 +121,7 @@ def command(
             allowed_origins=allow_origin or (),
             model_name=_model_name(model),
             llm=written_by,
+            reranker=reranker,
         )
         address = f"[{host}]" if ":" in host else host
         url = f"http://{address}:{opened.getsockname()[1]}"

@@ -11,27 +11,10 @@ import yaml
 from foveate.checkpoint_files import checkpoint_file
 from foveate.documents import Document
 
-MULTILINGUAL_ENCODER = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+MULTILINGUAL_ENCODER = "intfloat/multilingual-e5-small"
 
 _FRONT_MATTER = re.compile(r"\s*---\n(.*?)\n---(?:\n|$)", re.DOTALL)
 _SAME_LANGUAGE = 10  # greatest `langcodes` distance between codes of one language: no and nb
-_NAMES = {
-    "ar": "Arabic",
-    "de": "German",
-    "en": "English",
-    "es": "Spanish",
-    "fr": "French",
-    "hi": "Hindi",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "nl": "Dutch",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ru": "Russian",
-    "tr": "Turkish",
-    "zh": "Chinese",
-}
 
 
 def trained_languages(name_or_path: str | PathLike[str]) -> frozenset[str] | None:
@@ -89,9 +72,8 @@ def _is_one_of(language: str, trained: frozenset[str]) -> bool:
 
 @cache
 def _warn_of_language(language: str) -> None:
-    name = _NAMES.get(language, f"the language {language!r}")
     warnings.warn(
-        f"the encoder was not trained on {name}, so results may be poor: name a multilingual "
-        f"one as the model, such as {MULTILINGUAL_ENCODER}",
+        f"the encoder was not trained on the language {language!r}, so results may be poor: name a "
+        f"multilingual one as the model, such as {MULTILINGUAL_ENCODER}",
         stacklevel=2,
     )

@@ -2,22 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import CONFIG_MAPPING
 
 from foveate.checkpoint_files import load_checkpoint_json
 from foveate.inference.encoder import Context, DocumentVectors, Encoder
 from foveate.inference.languages import trained_languages
+from foveate.inference.runner import check_code, is_multi_vector, load_whole, module_types
 from foveate.inference.weights import note_loaded
-from foveate.models.loading import explain_errors, load_model
 from foveate.preprocessing.collate import fill_packs
-from foveate.preprocessing.loading import check_tokenizer
 from foveate.preprocessing.tree import Anchor
 from foveate.progress import progress
 
@@ -26,7 +23,10 @@ if TYPE_CHECKING:
 
 _MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Dropout", "Normalize")
 
-_TEXTS_PER_CALL = 512
+_TEXTS_PER_CHUNK = 4096
+"""Texts that are sorted by their number of tokens together."""
+
+_TOKENS_PER_BATCH_ON_CPU, _TOKENS_PER_BATCH_ON_GPU = 2048, 16384
 
 _one_at_a_time = Lock()
 """Held while a model runs: its tokenizer cannot be used by two threads at once."""
@@ -120,10 +120,12 @@ class SentenceEncoder(Encoder):
             )
         modules = [type(module).__name__ for module in model]
         prompts = {kind: model.prompts.get(kind) or "" for kind in ("query", "document")}
+        self._added_tokens = max(
+            len(model.tokenizer(prompt)["input_ids"]) for prompt in prompts.values()
+        )
         longest = model.get_max_seq_length()
         if longest is not None:
-            used = max(len(model.tokenizer(prompt)["input_ids"]) for prompt in prompts.values())
-            longest -= used
+            longest -= self._added_tokens
         self.model = cast(Any, model)
         self._runner = model
         self._splitter = SentenceProcessor(model.tokenizer, longest)
@@ -135,6 +137,8 @@ class SentenceEncoder(Encoder):
         self.languages = trained_languages(name)
         self.linear_dtype = linear_dtype
         self.cache = None
+        on_cpu = model.device.type == "cpu"
+        self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU
         self._normalizes = modules[-1] == "Normalize" and model.truncate_dim is None
         self._details = {
             "runner": f"sentence-transformers {version('sentence-transformers')}",
@@ -226,16 +230,28 @@ class SentenceEncoder(Encoder):
             return self._encode(encode, [texts], show_progress)[0]
         sums = torch.zeros(len(texts), self.dimension)
         counts = torch.zeros(len(texts), 1)
-        with progress("Encoding", len(texts), show_progress) as advance:
-            for start in range(0, len(texts), _TEXTS_PER_CALL):
-                part = texts[start : start + _TEXTS_PER_CALL]
+        with progress("Encoding", sum(map(len, texts)), show_progress) as advance:
+            for start in range(0, len(texts), _TEXTS_PER_CHUNK):
                 with _one_at_a_time:
-                    owners, pieces = self._splitter.pieces(part)
-                    vectors = encode(pieces, convert_to_tensor=True, show_progress_bar=False)
-                rows = torch.tensor(owners) + start
-                sums.index_add_(0, rows, vectors.float().cpu())
-                counts.index_add_(0, rows, torch.ones(len(rows), 1))
-                advance(len(part))
+                    owners, pieces = self._splitter.pieces(texts[start : start + _TEXTS_PER_CHUNK])
+                    ids = self._splitter.token_ids(pieces)
+                sizes = [self._added_tokens + len(piece) for piece in ids]
+                # In batches of 32 texts that are sorted by characters, half as many more would be
+                # padding: a sentence has some 20 tokens.
+                by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
+                for batch in fill_packs(by_length, sizes, self._batch_tokens):
+                    together = [pieces[i] for i in batch]
+                    with _one_at_a_time:
+                        vectors = encode(
+                            together,
+                            batch_size=len(batch),
+                            convert_to_tensor=True,
+                            show_progress_bar=False,
+                        )
+                    rows = torch.tensor([start + owners[i] for i in batch])
+                    sums.index_add_(0, rows, vectors.float().cpu())
+                    counts.index_add_(0, rows, torch.ones(len(rows), 1))
+                    advance(sum(map(len, together)))
         return self._finish(sums, counts)
 
 
@@ -263,26 +279,20 @@ def load(
         raise ValueError(f"dimensions must be at least 1, got {dimensions}")
     _check(name, trust_remote_code)
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Transformer
 
     prompts = {
         kind: options[f"{kind}_prompt"]
         for kind in ("query", "document")
         if f"{kind}_prompt" in options
     }
-    with explain_errors(name):
-        model = SentenceTransformer(
-            name,
-            device=str(device),
-            prompts=prompts,
-            trust_remote_code=trust_remote_code,
-            model_kwargs={"dtype": dtype, "use_safetensors": True},
-        )
-    if isinstance(model[0], Transformer) and model[0].config.name_or_path == name:
-        # Where weights are missing, sentence-transformers leaves random ones.
-        folder = load_checkpoint_json(name, "modules.json")[0]["path"]
-        load_model(type(model[0].model), name, device_map="meta", subfolder=folder)
-    check_tokenizer(name, model.tokenizer)
+    model = load_whole(
+        SentenceTransformer,
+        name,
+        device=str(device),
+        prompts=prompts,
+        trust_remote_code=trust_remote_code,
+        model_kwargs={"dtype": dtype},
+    )
     if dimensions is not None:
         size = model.get_embedding_dimension() or 0
         if dimensions > size:
@@ -291,22 +301,20 @@ def load(
             )
         model.truncate_dim = dimensions
     note_loaded(model, name)
-    return SentenceEncoder(model.eval(), name, options, context or "sentence", dtype)
+    return SentenceEncoder(model, name, options, context or "sentence", dtype)
 
 
 def _check(name: str, trust_remote_code: bool) -> None:
     """Refuse a checkpoint that cannot be run as its authors mean it, by its small files alone."""
-    modules = load_checkpoint_json(name, "modules.json")
-    settings = load_checkpoint_json(name, "config_sentence_transformers.json") or {}
-    try:
-        types, _ = zip(*((module["type"], module["name"]) for module in modules), strict=True)
-        folder = modules[0]["path"]
-    except (KeyError, TypeError, ValueError) as error:
+    types = module_types(name)
+    if is_multi_vector(name):
         raise ValueError(
-            f"the modules.json of {name} is damaged: copy or download it again"
-        ) from error
+            f"{name} has a vector for each token, and an encoder needs one for a text: name an "
+            "encoder, and this model with rerank= or --rerank"
+        )
+    settings = load_checkpoint_json(name, "config_sentence_transformers.json") or {}
     kind = settings.get("model_type", "SentenceTransformer")
-    if kind != "SentenceTransformer" or any(one.startswith("pylate.") for one in types):
+    if kind != "SentenceTransformer":
         raise ValueError(
             f"{name} is a model of another kind ({kind}), which has no single vector for a text: "
             "name an encoder that has"
@@ -325,15 +333,9 @@ def _check(name: str, trust_remote_code: bool) -> None:
             f"the vectors of {name} are meant to be compared by {similarity}, and foveate compares "
             "by cosine: use a model whose similarity is the cosine"
         )
-    config = load_checkpoint_json(name, f"{folder}/config.json" if folder else "config.json") or {}
-    is_unknown = "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING
-    if (len(own) < len(types) or is_unknown) and not trust_remote_code:
-        raise ValueError(
-            f"{name} comes with Python code of its own: if you trust its authors, allow that with "
-            "trust_remote_code=True or --trust-remote-code"
-        )
-    if find_spec("sentence_transformers") is None:
-        raise ImportError(
-            f"{name} is run by sentence-transformers: run "
-            "`pip install 'foveate[sentence-transformers]'`"
-        )
+    check_code(
+        name,
+        trust_remote_code=trust_remote_code,
+        advice="if you trust its authors, allow that with trust_remote_code=True or "
+        "--trust-remote-code",
+    )

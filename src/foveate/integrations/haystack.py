@@ -1,20 +1,37 @@
 """Foveate in Haystack: embedders of documents in context, and of queries."""
 
 from dataclasses import replace
+from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import Any
 
 if not find_spec("haystack"):
     raise ImportError("this module needs Haystack: run `pip install 'foveate[haystack]'`")
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component
 
 from foveate.inference import Encoder, as_encoder
 from foveate.integrations.chunks import encode_chunks
 
 
+class _Embedder:
+    """What is loaded when it is first used. Haystack stores the arguments by their names."""
+
+    def __init__(self, model: str | None = None, options: dict[str, Any] | None = None) -> None:
+        self.model = model
+        self.options = options
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return as_encoder(self.model, **(self.options or {}))
+
+    def warm_up(self) -> None:
+        """Load the model."""
+        self._encoder  # noqa: B018
+
+
 @component
-class FoveateDocumentEmbedder:
+class FoveateDocumentEmbedder(_Embedder):
     """Embeds documents in context: those of one source together, in their order.
 
     The documents that a splitter cut from one source, which share the value of a metadata field,
@@ -27,7 +44,7 @@ class FoveateDocumentEmbedder:
         source_field: The metadata field that names a document's source; splitters of Haystack
             write "source_id", converters "file_path".
         heading_field: The metadata field with the heading above a document, if there is one.
-        options: Options of `Encoder.from_pretrained`, such as `device="cpu"`.
+        options: Options of `Encoder.from_pretrained`, such as `{"device": "cpu"}`.
 
     Example:
         >>> from haystack import Document
@@ -44,34 +61,11 @@ class FoveateDocumentEmbedder:
         model: str | None = None,
         source_field: str = "source_id",
         heading_field: str | None = None,
-        **options: Any,
+        options: dict[str, Any] | None = None,
     ) -> None:
-        self.model = model
-        self.options = options
+        _Embedder.__init__(self, model, options)  # Haystack makes another class of this one
         self.source_field = source_field
         self.heading_field = heading_field
-        self._encoder: Encoder | None = None
-
-    def warm_up(self) -> None:
-        """Load the model."""
-        self._encoder = self._encoder or as_encoder(self.model, **self.options)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the arguments, for Haystack to store."""
-        fields: dict[str, Any] = default_to_dict(
-            self,
-            model=self.model,
-            source_field=self.source_field,
-            heading_field=self.heading_field,
-            **self.options,
-        )
-        return fields
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild the component from the result of `to_dict`."""
-        embedder: Self = default_from_dict(cls, data)
-        return embedder
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
@@ -99,7 +93,6 @@ class FoveateDocumentEmbedder:
         for places in sources.values():
             if all("split_id" in documents[i].meta for i in places):
                 places.sort(key=lambda i: documents[i].meta["split_id"])
-        self._encoder = self._encoder or as_encoder(self.model, **self.options)
         encoded = encode_chunks(
             self._encoder,
             [[documents[i].content or "" for i in places] for places in sources.values()],
@@ -116,38 +109,18 @@ class FoveateDocumentEmbedder:
 
 
 @component
-class FoveateTextEmbedder:
+class FoveateTextEmbedder(_Embedder):
     """Embeds queries, to be compared with the vectors of `FoveateDocumentEmbedder`.
 
     Args:
         model: Name or path of the encoder's checkpoint; by default foveate's own model.
-        options: Options of `Encoder.from_pretrained`, such as `device="cpu"`.
+        options: Options of `Encoder.from_pretrained`, such as `{"device": "cpu"}`.
 
     Example:
         >>> from foveate.integrations.haystack import FoveateTextEmbedder
         >>> len(FoveateTextEmbedder().run("Where do cod live?")["embedding"])
         384
     """
-
-    def __init__(self, model: str | None = None, **options: Any) -> None:
-        self.model = model
-        self.options = options
-        self._encoder: Encoder | None = None
-
-    def warm_up(self) -> None:
-        """Load the model."""
-        self._encoder = self._encoder or as_encoder(self.model, **self.options)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the arguments, for Haystack to store."""
-        fields: dict[str, Any] = default_to_dict(self, model=self.model, **self.options)
-        return fields
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild the component from the result of `to_dict`."""
-        embedder: Self = default_from_dict(cls, data)
-        return embedder
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
@@ -167,5 +140,4 @@ class FoveateTextEmbedder:
                 f"expected a string, got {type(text).__name__}: "
                 "embed documents with FoveateDocumentEmbedder"
             )
-        self._encoder = self._encoder or as_encoder(self.model, **self.options)
         return {"embedding": self._encoder.encode_queries(text).tolist()}

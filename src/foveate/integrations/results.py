@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
-from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.surroundings import surroundings
 
@@ -31,32 +29,15 @@ class Result:
     metadata: dict[str, Any]
 
 
-def find(
-    index: "Index",
-    query: str,
-    *,
-    by: Unit,
-    top_k: int,
-    where: str | Sequence[str] | None = None,
-    path: str | PathLike[str] | None = None,
-    section: str | None = None,
-) -> list[Result]:
+def find(index: "Index", query: str, **options: Any) -> list[Result]:
     """Find passages, sections or documents in a library, with their texts.
 
     Args:
         index: The library.
         query: What to look for.
-        by: What to find.
-        top_k: Number of results.
-        where: See `Index.search`.
-        path: See `Index.search`.
-        section: See `Index.search`.
-
-    Raises:
-        FileNotFoundError: There is no library.
-        ValueError: See `Index.search`.
+        options: Those of `Index.search`.
     """
-    hits = index.search(query, by=by, top_k=top_k, where=where, path=path, section=section)
+    hits = index.search(query, **options)
     results: dict[int, Result] = {}
     for number in {hit.document_idx for hit in hits}:
         document = index.document(number)

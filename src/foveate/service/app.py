@@ -25,6 +25,7 @@ from foveate.service.schemas import Problem
 from foveate.service.service import Service
 
 if TYPE_CHECKING:
+    from foveate.inference.reranker import Reranker
     from foveate.service.library import Library  # which needs the extra `index`
 
 PAGE = Path(__file__).parent / "page"
@@ -49,6 +50,7 @@ def create_app(
     allowed_origins: Iterable[str] = (),
     model_name: str = "foveate",
     llm: LLM | None = None,
+    reranker: "Reranker | None" = None,
 ) -> FastAPI:
     """Make the application.
 
@@ -62,6 +64,8 @@ def create_app(
             addressed.
         model_name: What clients call the model.
         llm: The language model that writes; by default none does.
+        reranker: The model that sorts passages and texts where that is asked for; by default none
+            does.
 
     Raises:
         FileNotFoundError: There is no library in the folder.
@@ -77,6 +81,7 @@ def create_app(
         metrics,
         _open(library, shared),
         llm=llm,
+        reranker=reranker,
         needs_token=token is not None,
     )
 

@@ -1,12 +1,13 @@
-"""One model for many requests: what waits is batched, and nothing is encoded twice."""
+"""One model for many requests: what waits is batched, and no document is encoded twice."""
 
 import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -14,49 +15,43 @@ from torch import Tensor
 from foveate.documents import Document
 from foveate.inference import DocumentVectors, Encoder
 
-V = TypeVar("V", Tensor, DocumentVectors)
+Kind = Literal["texts", "queries", "documents"]
 
 _CHARACTERS_PER_TOKEN = 4
-_RECENT_QUERIES = 1024
 
 
-class _Job(Generic[V]):
-    """Texts or a document for the model to read, for one request or several.
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """Texts, queries or documents for the model to read, for one request or several.
 
     Attributes:
-        texts: The texts; None for a document.
-        are_queries: Whether the texts are queries.
-        document: The document; None for texts.
-        num_tokens: Their size, by estimate.
-        future: Its vectors.
+        kind: What they are.
+        items: The texts, queries or documents.
+        num_characters: Their size.
+        future: Their vectors, `(items, dimension)`, or those of each document.
     """
 
-    def __init__(
-        self,
-        *,
-        texts: Sequence[str] | None = None,
-        are_queries: bool = False,
-        document: Document | None = None,
-    ) -> None:
-        self.texts = texts
-        self.are_queries = are_queries
-        self.document = document
-        size = len(document.text) if document is not None else sum(map(len, texts or ()))
-        self.num_tokens = 1 + size // _CHARACTERS_PER_TOKEN
-        self.future: Future[V] = Future()
+    kind: Kind
+    items: Sequence[Any]
+    num_characters: int
+    future: "Future[Any]" = field(default_factory=Future)
 
 
 class _Worker:
-    """A thread that runs the model on whatever waits, up to a number of tokens at once."""
+    """A thread that runs the model on whatever waits, up to a number of characters at once."""
 
-    def __init__(self, encoder: Encoder, batch_tokens: int, name: str) -> None:
-        self._encoder = encoder
-        self._batch_tokens = batch_tokens
-        self._waiting: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+    def __init__(self, encoder: Encoder, max_characters: int, name: str) -> None:
+        self._encode: dict[Kind, Callable[[list[Any]], Any]] = {
+            "texts": lambda texts: encoder.encode_texts(texts, show_progress=False),
+            "queries": lambda queries: encoder.encode_queries(queries),
+            "documents": lambda documents: encoder.encode(documents, show_progress=False),
+        }
+        self._max_characters = max_characters
+        self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, job: _Job[Any]) -> None:
+    def submit(self, job: _Job) -> None:
         """Add a job."""
         self._waiting.put(job)
 
@@ -66,30 +61,32 @@ class _Worker:
         self._thread.join()
 
     def _run(self) -> None:
-        following: _Job[Any] | None = None
+        batch: list[_Job] = []
+        size = 0
         while True:
-            job = following or self._waiting.get()
+            if batch and self._waiting.empty():
+                self._read(batch)
+                batch, size = [], 0
+            job = self._waiting.get()
+            if batch and (job is None or size + job.num_characters > self._max_characters):
+                self._read(batch)
+                batch, size = [], 0
             if job is None:
                 return
-            batch, num_tokens, following, is_last = [job], job.num_tokens, None, False
-            while not self._waiting.empty():
-                job = self._waiting.get()
-                if job is None:
-                    is_last = True
-                    break
-                if num_tokens + job.num_tokens > self._batch_tokens:
-                    following = job
-                    break
-                batch.append(job)
-                num_tokens += job.num_tokens
-            self._read(batch)
-            if is_last:
-                return
+            batch.append(job)
+            size += job.num_characters
 
-    def _read(self, batch: list[_Job[Any]]) -> None:
+    def _read(self, batch: list[_Job]) -> None:
         """Run the model; the failure of one job must not harm the others."""
+        results: list[tuple[_Job, Any]] = []
         try:
-            results = self._encode(batch)
+            for kind, encode in self._encode.items():
+                jobs = [job for job in batch if job.kind == kind]
+                items = list(chain.from_iterable(job.items for job in jobs))
+                vectors, start = encode(items) if items else (), 0
+                for job in jobs:
+                    results.append((job, vectors[start : start + len(job.items)]))
+                    start += len(job.items)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].future.set_exception(error)
@@ -97,34 +94,8 @@ class _Worker:
             for job in batch:
                 self._read([job])
             return
-        for job, result in zip(batch, results, strict=True):
+        for job, result in results:
             job.future.set_result(result)
-
-    def _encode(self, batch: list[_Job[Any]]) -> list[Tensor | DocumentVectors]:
-        documents = [job.document for job in batch if job.document is not None]
-        encoded: Iterator[DocumentVectors] = iter(())
-        if documents:
-            encoded = iter(self._encoder.encode(documents, show_progress=False))
-        texts = self._encode_texts(batch, are_queries=False)
-        queries = self._encode_texts(batch, are_queries=True)
-        return [
-            next(encoded) if job.texts is None else next(queries if job.are_queries else texts)
-            for job in batch
-        ]
-
-    def _encode_texts(self, batch: list[_Job[Any]], *, are_queries: bool) -> Iterator[Tensor]:
-        lists = [
-            job.texts for job in batch if job.texts is not None and job.are_queries == are_queries
-        ]
-        if not lists:
-            return iter(())
-        texts = list(chain.from_iterable(lists))
-        joined = (
-            self._encoder.encode_queries(texts)
-            if are_queries
-            else self._encoder.encode_texts(texts, show_progress=False)
-        )
-        return iter(joined.split([len(one) for one in lists]))
 
 
 class SharedEncoder(Encoder):
@@ -132,7 +103,7 @@ class SharedEncoder(Encoder):
 
     Texts and documents that wait are read together. Those longer than a batch have a thread of
     their own, so that a question does not wait until a book is read. The vectors of documents are
-    kept while there is room, and those of the last queries.
+    kept while there is room.
 
     Args:
         encoder: The encoder.
@@ -142,13 +113,12 @@ class SharedEncoder(Encoder):
 
     def __init__(self, encoder: Encoder, batch_tokens: int, vector_bytes: int) -> None:
         self.__dict__.update(encoder.__dict__)
-        self._max_tokens = batch_tokens
+        self._max_characters = batch_tokens * _CHARACTERS_PER_TOKEN
         self._max_bytes = vector_bytes
-        self._short = _Worker(encoder, batch_tokens, "foveate-model")
-        self._long = _Worker(encoder, batch_tokens, "foveate-model-long")
+        self._short = _Worker(encoder, self._max_characters, "foveate-model")
+        self._long = _Worker(encoder, self._max_characters, "foveate-model-long")
         self._lock = threading.Lock()
-        self._documents: OrderedDict[int, _Job[DocumentVectors]] = OrderedDict()
-        self._queries: OrderedDict[str, Tensor] = OrderedDict()
+        self._documents: OrderedDict[int, _Job] = OrderedDict()
 
     def stop(self) -> None:
         """Finish what waits, and end the threads."""
@@ -177,36 +147,22 @@ class SharedEncoder(Encoder):
         self, texts: str | Sequence[str], *, show_progress: bool | None = None
     ) -> Tensor:
         """Encode texts, each by itself; see `Encoder.encode_texts`. No progress is shown."""
-        if isinstance(texts, str):
-            return self.encode_texts([texts])[0]
-        return self._encode_parts(texts, are_queries=False)
-
-    def _encode_parts(self, texts: Sequence[str], *, are_queries: bool) -> Tensor:
-        if not texts:
-            return torch.zeros(0, self.dimension)
-        # One part after the other, so that long lists of one client do not hold up all others.
-        vectors = []
-        for part in self._parts(texts):
-            job = _Job[Tensor](texts=part, are_queries=are_queries)
-            self._short.submit(job)
-            vectors.append(job.future.result())
-        return torch.cat(vectors)
+        return self._encode_parts("texts", texts)
 
     def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
         """Encode queries; see `Encoder.encode_queries`."""
-        if isinstance(queries, str):
-            return self.encode_queries([queries])[0]
-        with self._lock:
-            known = {query: self._queries[query] for query in queries if query in self._queries}
-        missing = [query for query in dict.fromkeys(queries) if query not in known]
-        known |= zip(missing, self._encode_parts(missing, are_queries=True), strict=True)
-        with self._lock:
-            for query in queries:
-                self._queries[query] = known[query]
-                self._queries.move_to_end(query)
-            while len(self._queries) > _RECENT_QUERIES:
-                self._queries.popitem(last=False)
-        return torch.stack([known[query] for query in queries])
+        return self._encode_parts("queries", queries)
+
+    def _encode_parts(self, kind: Kind, texts: str | Sequence[str]) -> Tensor:
+        if isinstance(texts, str):
+            return self._encode_parts(kind, [texts])[0]
+        # One part after the other, so that long lists of one client do not hold up all others.
+        vectors = [torch.zeros(0, self.dimension)]
+        for part in self._parts(texts):
+            job = _Job(kind, part, sum(map(len, part)))
+            self._short.submit(job)
+            vectors.append(job.future.result())
+        return torch.cat(vectors)
 
     def forget(self, document: Document) -> None:
         """Drop the vectors of a document."""
@@ -216,27 +172,27 @@ class SharedEncoder(Encoder):
     def _parts(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """Divide texts into lists of about as many tokens as are read at once."""
         part: list[str] = []
-        room = self._max_tokens * _CHARACTERS_PER_TOKEN
         size = 0
         for text in texts:
-            if part and size + len(text) > room:
+            if part and size + len(text) > self._max_characters:
                 yield part
                 part, size = [], 0
             part.append(text)
             size += len(text)
-        yield part
+        if part:
+            yield part
 
     def _encode_document(self, document: Document) -> DocumentVectors:
         with self._lock:
             job = self._documents.get(id(document))
             if job is None or _has_failed(job):
                 # It holds the document, so no other one can have the same id in the meantime.
-                job = _Job[DocumentVectors](document=document)
+                job = _Job("documents", [document], len(document.text))
                 self._documents[id(document)] = job
-                is_long = job.num_tokens > self._max_tokens
+                is_long = job.num_characters > self._max_characters
                 (self._long if is_long else self._short).submit(job)
             self._documents.move_to_end(id(document))
-        vectors = job.future.result()
+        vectors: DocumentVectors = job.future.result()[0]
         self._make_room()
         return vectors
 
@@ -253,13 +209,13 @@ class SharedEncoder(Encoder):
                     del self._documents[key]
 
 
-def _has_failed(job: _Job[Any]) -> bool:
+def _has_failed(job: _Job) -> bool:
     return job.future.done() and job.future.exception() is not None
 
 
-def _num_bytes(job: _Job[DocumentVectors]) -> int:
-    """Return the memory that a job's vectors take; 0 if there are none yet."""
+def _num_bytes(job: _Job) -> int:
+    """Return the memory that a document's vectors take; 0 if there are none yet."""
     if not job.future.done() or _has_failed(job):
         return 0
-    vectors = job.future.result()
+    vectors: DocumentVectors = job.future.result()[0]
     return 4 * sum(x.numel() for x in (vectors.document, vectors.sections, vectors.sentences))

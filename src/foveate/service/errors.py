@@ -10,7 +10,6 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from foveate.documents import DocumentError
-from foveate.service.processes import ReadingError
 
 OPENAI_PREFIX = "/v1/"
 
@@ -113,10 +112,6 @@ def add_handlers(app: FastAPI) -> None:
         )
         answer.headers.update(error.headers or {})
         return answer
-
-    @app.exception_handler(ReadingError)
-    async def unreadable(request: Request, error: ReadingError) -> JSONResponse:
-        return refuse(request.url.path, Refusal(error.status, str(error)))
 
     @app.exception_handler(DocumentError)
     async def wrong_document(request: Request, error: DocumentError) -> JSONResponse:

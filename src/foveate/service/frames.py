@@ -8,27 +8,30 @@ import json
 import struct
 from typing import Any, BinaryIO
 
-LENGTHS = struct.Struct(">QQ")
-
-
-def pack(header: dict[str, Any], size: int) -> bytes:
-    """Return the beginning of a message, which `size` bytes follow."""
-    encoded = json.dumps(header).encode()
-    return LENGTHS.pack(len(encoded), size) + encoded
+_LENGTHS = struct.Struct(">QQ")
+_MAX_BYTES = 2**30  # of a message
 
 
 def receive(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
-    """Read a message; None at the end of the stream."""
-    lengths = stream.read(LENGTHS.size)
-    if len(lengths) < LENGTHS.size:
+    """Read a message; None at the end of the stream.
+
+    Raises:
+        ValueError: It is no message, or is too long.
+    """
+    lengths = stream.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
         return None
-    header_size, size = LENGTHS.unpack(lengths)
+    header_size, size = _LENGTHS.unpack(lengths)
+    if header_size + size > _MAX_BYTES:
+        raise ValueError("the message is too long")
     header: dict[str, Any] = json.loads(stream.read(header_size))
-    return header, stream.read(size)
+    data = stream.read(size)
+    return (header, data) if len(data) == size else None
 
 
 def send(stream: BinaryIO, header: dict[str, Any], data: bytes = b"") -> None:
     """Write a message."""
-    stream.write(pack(header, len(data)))
+    encoded = json.dumps(header).encode()
+    stream.write(_LENGTHS.pack(len(encoded), len(data)) + encoded)
     stream.write(data)
     stream.flush()

@@ -15,7 +15,6 @@ from foveate.inference import DocumentVectors
 from foveate.service.errors import Refusal
 from foveate.service.view import DocumentView, library_number
 from foveate.tasks.arguments import Unit
-from foveate.tasks.ask import Answer
 from foveate.tasks.context import Prompt
 from foveate.tasks.hits import Hit
 
@@ -106,12 +105,6 @@ class Library:
         _check(conditions)
         with _readable():
             return self.index.search(query, by=by, top_k=top_k, **conditions)
-
-    def ask(self, query: str, top_k: int, **conditions: Any) -> Answer:
-        """Ask the library; see `Index.ask`."""
-        _check(conditions)
-        with _readable():
-            return self.index.ask(query, top_k=top_k, **conditions)
 
     def context(self, query: str | None, tokens: int, **conditions: Any) -> Prompt:
         """Show what the library says; see `Index.context`."""

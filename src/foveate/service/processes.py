@@ -1,41 +1,25 @@
 """The processes that read files and draw pages, each with its own memory and time."""
 
-import asyncio
-import json
 import logging
+import socket
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from threading import BoundedSemaphore, Lock
 from time import monotonic
-from typing import Any
+from typing import Any, BinaryIO, cast
 
-from foveate.processes import ReaderProcess, ReaderProcesses
+from foveate.processes import ReaderProcesses
 from foveate.service import frames
+from foveate.service.errors import Refusal
 from foveate.service.limits import Limits
 
 _log = logging.getLogger(__name__)
 
-UNREADABLE, TIMED_OUT = 422, 504
-
-_MAX_ANSWER = 2**30
-"""Bytes of the longest answer that a process may give."""
-
 _DRAWERS = 4
 _DRAWING_SECONDS = 20
 _IDLE_SECONDS = 60
-
-
-class ReadingError(Exception):
-    """A file cannot be read.
-
-    Attributes:
-        status: The HTTP status that says so.
-    """
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,80 +46,70 @@ class Content:
         return self.name is not None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadContent:
-    """What a process read.
+class _Child:
+    """A process that runs `foveate.service.reader`; one thread at a time may ask it.
 
-    Attributes:
-        packed: `Document.to_dict` as JSON.
-        format: Name of the format.
-        notes: Remarks of the reader, such as that scanned pages were left out.
+    Args:
+        processes: Starts it.
+
+    Raises:
+        EOFError: It cannot be started.
     """
 
-    packed: bytes
-    format: str
-    notes: list[str]
-
-
-class _Child:
-    """A process that runs `foveate.service.reader`."""
-
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, process: ReaderProcess
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._process = process
-        self.is_ready = True
-        self.last_used = monotonic()
-        self.lock = asyncio.Lock()
-
-    @classmethod
-    async def start(cls, processes: ReaderProcesses) -> "_Child":
-        """Start a process.
-
-        Raises:
-            EOFError: It cannot be started.
-        """
+    def __init__(self, processes: ReaderProcesses) -> None:
         try:
-            process = processes.start()
-            return cls(*await asyncio.open_connection(sock=process.channel), process)
+            self._process = processes.start()
         except OSError as error:
             raise EOFError(str(error)) from error
+        self._channel = cast(BinaryIO, self._process.channel.makefile("rwb"))
+        self.is_ready = True
+        self.last_used = monotonic()
+        self.lock = Lock()
 
-    async def ask(self, header: dict[str, Any], data: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    def ask(
+        self, header: dict[str, Any], data: bytes, name: str, seconds: float
+    ) -> tuple[dict[str, Any], bytes]:
         """Send a message and return the answer.
 
+        Args:
+            header: The message's header.
+            data: The message's bytes.
+            name: What it is about, for errors.
+            seconds: How long the process may take.
+
         Raises:
-            ReadingError: The answer is that something is wrong.
+            Refusal: The answer is that something is wrong, or takes too long.
             EOFError: The process has ended, or sends nonsense.
         """
         self.last_used = monotonic()
         self.is_ready = False  # until the whole answer has been read
+        self._process.channel.settimeout(seconds)
         try:
-            self._writer.write(frames.pack(header, len(data)))
-            self._writer.write(data)
-            await self._writer.drain()
-            sizes = frames.LENGTHS.unpack(await self._reader.readexactly(frames.LENGTHS.size))
-            if sum(sizes) > _MAX_ANSWER:
-                raise EOFError("the answer is too long")
-            answer = json.loads(await self._reader.readexactly(sizes[0]))
-            result = await self._reader.readexactly(sizes[1])
+            frames.send(self._channel, header, data)
+            message = frames.receive(self._channel)
+            if message is None:
+                raise EOFError("it has ended")
+            answer, result = message
             self.is_ready = True
             if "traceback" in answer:
                 _log.error("A reader failed.\n%s", answer["traceback"])
             if "error" in answer:
-                raise ReadingError(str(answer["error"]), int(answer["status"]))
+                raise Refusal(int(answer["status"]), str(answer["error"]))
             return answer, result
-        except TimeoutError:  # which is an OSError, too
-            raise
+        except TimeoutError as error:  # which is an OSError, too
+            reason = f"reading it takes more than {seconds:g} seconds: send it in parts"
+            raise Refusal(504, f"{name}: {reason}.") from error
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise EOFError(str(error)) from error
 
     def stop(self) -> None:
-        """Kill the process."""
-        self._writer.transport.abort()
+        """Kill the process; a thread that waits for its answer gets an error."""
+        with suppress(OSError):
+            self._process.channel.shutdown(socket.SHUT_RDWR)
         self._process.kill()
+        with suppress(OSError):  # what it was sent has not arrived
+            self._channel.close()
+        self._process.channel.close()
 
 
 class FileReaders:
@@ -149,15 +123,25 @@ class FileReaders:
     def __init__(self, limits: Limits, processes: ReaderProcesses) -> None:
         self._limits = limits
         self._processes = processes
-        self._turns = asyncio.Semaphore(limits.readers)
+        self._turns = BoundedSemaphore(limits.readers)
 
-    async def read(self, content: Content) -> ReadContent:
-        """Read a file or a text.
+    def read(self, content: Content) -> tuple[dict[str, Any], bytes]:
+        """Read a file or a text; return what `reader.read` does, with its "notes".
 
         Raises:
-            ReadingError: It cannot be read, is too large, takes too long, or broke the process.
+            Refusal: It cannot be read, is too large, takes too long, or broke the process.
         """
-        name = content.name or "The text"
+        with self._turns:
+            try:
+                return self._ask(content)
+            except EOFError:  # something else may have ended the process: try once more
+                try:
+                    return self._ask(content)
+                except EOFError as error:
+                    raise _ended(content.name or "The text") from error
+
+    def _ask(self, content: Content) -> tuple[dict[str, Any], bytes]:
+        """Have a process read what a client sent."""
         header = {
             "kind": "file" if content.is_file else "text",
             "name": content.name,
@@ -167,21 +151,10 @@ class FileReaders:
             "pages": self._limits.pages,
             "characters": self._limits.characters,
         }
-        async with self._turns:
-            try:
-                answer, packed = await self._ask(header, content)
-            except EOFError:  # something else may have ended the process: try once more
-                with _explained(name):
-                    answer, packed = await self._ask(header, content)
-        notes = [str(note) for note in answer.get("notes", ())]
-        return ReadContent(packed, str(answer.get("format")), notes)
-
-    async def _ask(self, header: dict[str, Any], content: Content) -> tuple[dict[str, Any], bytes]:
-        """Have a process read what a client sent."""
-        child = await _Child.start(self._processes)
+        child = _Child(self._processes)
         try:
-            async with _time_limit(content.name or "The text", self._limits.reading_seconds):
-                return await child.ask(header, content.data)
+            name = content.name or "The text"
+            return child.ask(header, content.data, name, self._limits.reading_seconds)
         finally:
             child.stop()
 
@@ -190,102 +163,57 @@ class Drawers:
     """Processes that draw the pages of PDFs: one for each of the most recently viewed documents.
 
     Args:
-        limits: The limits of the service.
         processes: Starts the processes.
     """
 
-    def __init__(self, limits: Limits, processes: ReaderProcesses) -> None:
-        self._limits = limits
+    def __init__(self, processes: ReaderProcesses) -> None:
         self._processes = processes
         self._children: OrderedDict[str, _Child] = OrderedDict()
-        self._lock = asyncio.Lock()
+        self._lock = Lock()
 
-    async def draw(
-        self, key: str, load: Callable[[], Awaitable[bytes]], page: int, scale: float
+    def ask(
+        self, key: str, load: Callable[[], bytes], page: int, kind: str, **options: Any
     ) -> bytes:
-        """Draw a page.
+        """Return what a process answers about a page; see `reader.draw_page` and `text_layer`.
 
         Args:
             key: What identifies the document.
             load: Returns the PDF, if it is not open yet.
             page: Number of the page, from 1.
-            scale: Pixels per point.
-
-        Returns:
-            A PNG file.
+            kind: "page" or "text layer".
+            options: The other fields of the message.
 
         Raises:
-            ReadingError: There is no such page, or it cannot be drawn.
+            Refusal: There is no such page, or it cannot be drawn or read.
         """
-        return await self._ask(key, load, page, {"kind": "page", "scale": scale})
-
-    async def text_layer(
-        self,
-        key: str,
-        load: Callable[[], Awaitable[bytes]],
-        page: int,
-        text: str,
-        language: str | None,
-    ) -> bytes:
-        """Read the words of a page and their places.
-
-        Args:
-            key: What identifies the document.
-            load: Returns the PDF, if it is not open yet.
-            page: Number of the page, from 1.
-            text: What has been read of the page before.
-            language: ISO 639 code of the document's language; None if it is unknown.
-
-        Returns:
-            A `foveate.documents.readers.pdf.text_layer.TextLayer` as JSON.
-
-        Raises:
-            ReadingError: There is no such page, or it cannot be read.
-        """
-        header = {"kind": "text layer", "text": text, "language": language}
-        return await self._ask(key, load, page, header)
-
-    async def _ask(
-        self, key: str, load: Callable[[], Awaitable[bytes]], page: int, header: dict[str, Any]
-    ) -> bytes:
-        """Return what a process answers about a page."""
-        child = await self._open(key, load)
-        answering = asyncio.ensure_future(self._finish(key, child, page, header))
-        try:
-            return await asyncio.shield(answering)
-        except asyncio.CancelledError:
-            answering.add_done_callback(lambda task: task.cancelled() or task.exception())
-            raise
-
-    async def _finish(self, key: str, child: _Child, page: int, header: dict[str, Any]) -> bytes:
-        """Wait for an answer even if nobody else does anymore: it is on the way."""
         name = f"Page {page}"
-        async with child.lock:
+        child = self._open(key, load)
+        with child.lock:
             try:
-                with _explained(name):
-                    async with _time_limit(name, _DRAWING_SECONDS):
-                        _, result = await child.ask({**header, "name": name, "page": page})
-                return result
+                message = {"kind": kind, "name": name, "page": page, **options}
+                return child.ask(message, b"", name, _DRAWING_SECONDS)[1]
+            except EOFError as error:
+                raise _ended(name) from error
             finally:
                 if not child.is_ready:
                     self.close(key)
 
-    async def _open(self, key: str, load: Callable[[], Awaitable[bytes]]) -> _Child:
-        async with self._lock:
+    def _open(self, key: str, load: Callable[[], bytes]) -> _Child:
+        with self._lock:
             if key in self._children:
                 self._children.move_to_end(key)
                 return self._children[key]
-            data = await load()
+            data = load()
             while len(self._children) >= _DRAWERS:
                 self.close(next(iter(self._children)))
-            child = await _Child.start(self._processes)
+            child: _Child | None = None
             try:
-                with _explained("The file"):
-                    async with _time_limit("The file", _DRAWING_SECONDS):
-                        await child.ask({"kind": "open"}, data)
-            except BaseException:
-                child.stop()
-                raise
+                child = _Child(self._processes)
+                child.ask({"kind": "open"}, data, "The file", _DRAWING_SECONDS)
+            except (EOFError, Refusal) as error:
+                if child is not None:
+                    child.stop()
+                raise _ended("The file") from error
             self._children[key] = child
             return child
 
@@ -306,22 +234,7 @@ class Drawers:
             self.close(key)
 
 
-@asynccontextmanager
-async def _time_limit(name: str, seconds: float) -> AsyncIterator[None]:
-    """End what takes too long, and say so."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        reason = f"reading it takes more than {seconds:g} seconds: send it in parts"
-        raise ReadingError(f"{name}: {reason}.", TIMED_OUT) from error
-
-
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
+def _ended(name: str) -> Refusal:
     """Explain that a process has ended."""
-    try:
-        yield
-    except EOFError as error:
-        reason = "it ended the process that reads it, most likely because it is damaged"
-        raise ReadingError(f"{name} cannot be read: {reason}.", UNREADABLE) from error
+    reason = "it ended the process that reads it, most likely because it is damaged"
+    return Refusal(422, f"{name} cannot be read: {reason}.")

@@ -310,6 +310,9 @@ class QueryRequest(LibraryRequest):
 
     query: Query = Field(description="The question or words.")
     context: int = Field(0, ge=0, le=20, description="Number of sentences on either side.")
+    rerank: bool = Field(
+        False, description="Sort the passages by the reranker that the service was started with."
+    )
 
 
 class SearchRequest(QueryRequest):

@@ -17,12 +17,13 @@ from foveate.service.encoder import SharedEncoder
 from foveate.service.errors import Refusal
 from foveate.service.limits import Limits
 from foveate.service.metrics import Metrics
-from foveate.service.processes import Content, Drawers, FileReaders, ReadContent
+from foveate.service.processes import Content, Drawers, FileReaders
 from foveate.service.uploads import Uploads
 from foveate.service.view import DocumentView
 from foveate.service.work import Work
 
 if TYPE_CHECKING:
+    from foveate.inference.reranker import Reranker
     from foveate.service.library import Library
 
 _SWEEP_SECONDS = 30
@@ -38,6 +39,7 @@ class Service:
         metrics: The counters.
         library: The library that is served; None for uploads alone.
         llm: The language model that writes; None if none does.
+        reranker: The model that reranks; None if none does.
         needs_token: Whether clients must show a token.
     """
 
@@ -50,6 +52,7 @@ class Service:
         library: "Library | None" = None,
         *,
         llm: LLM | None = None,
+        reranker: "Reranker | None" = None,
         needs_token: bool = False,
     ) -> None:
         self.encoder = encoder
@@ -57,6 +60,7 @@ class Service:
         self.metrics = metrics
         self.library = library
         self.llm = llm
+        self.reranker = reranker
         self.needs_token = needs_token
         self._processor = copy.deepcopy(encoder.processor)  # the encoder's own is in use
         self._processor_lock = threading.Lock()
@@ -64,7 +68,7 @@ class Service:
         self.work = Work(limits)
         self.processes = ReaderProcesses("foveate.service.reader", limits.reading_bytes)
         self.readers = FileReaders(limits, self.processes)
-        self.drawers = Drawers(limits, self.processes)
+        self.drawers = Drawers(self.processes)
         metrics.running.set_function(lambda: self.work.num_running)
 
     @asynccontextmanager
@@ -91,10 +95,20 @@ class Service:
             document_id: The id of the document; None if it is not kept.
 
         Raises:
-            ReadingError: It cannot be read.
+            Refusal: It cannot be read.
         """
-        reading = await self.readers.read(content)
-        return await self.work.call(_view, reading, content, document_id)
+        return await self.work.call(self._read, content, document_id)
+
+    def _read(self, content: Content, document_id: str | None) -> DocumentView:
+        answer, packed = self.readers.read(content)
+        is_pdf = answer["format"] == "pdf" and content.data.startswith(b"%PDF")
+        return DocumentView(
+            document_id,
+            Document.from_dict(json.loads(packed)),
+            answer["format"],
+            answer["notes"],
+            content.data if is_pdf and document_id is not None else None,
+        )
 
     def count_tokens(self, texts: list[str]) -> int:
         """Count the tokens of texts."""
@@ -134,15 +148,3 @@ def service_of(request: HTTPConnection) -> Service:
     """Return the service that a request is for."""
     service: Service = request.app.state.service
     return service
-
-
-def _view(reading: ReadContent, content: Content, document_id: str | None) -> DocumentView:
-    document = Document.from_dict(json.loads(reading.packed))
-    is_pdf = reading.format == "pdf" and content.data.startswith(b"%PDF")
-    return DocumentView(
-        document_id,
-        document,
-        reading.format,
-        reading.notes,
-        content.data if is_pdf and document_id is not None else None,
-    )

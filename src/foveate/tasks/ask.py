@@ -17,9 +17,8 @@ from foveate.tasks.rerank import RERANKED
 from foveate.tasks.rerank import rerank as rerank_hits
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder
-
     from foveate.inference import Answerer
+    from foveate.inference.reranker import Reranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def ask(
     top_k: int = 3,
     choices: Sequence[str] = (),
     model: "Answerer | Encoder | str | PathLike[str] | None" = None,
-    rerank: "CrossEncoder | str | PathLike[str] | None" = None,
+    rerank: "Reranker | str | PathLike[str] | None" = None,
 ) -> Answer:
     """Answer a question from one document or several.
 
@@ -55,8 +54,9 @@ def ask(
         model: A loaded model, or the name or path of its checkpoint; by default
             foveate's own model. An encoder finds passages. A T5 reads everything and writes an
             answer; the passages are those that the question attends to most.
-        rerank: A cross-encoder of sentence-transformers, or the name or path of its checkpoint, by
-            which the best 50 passages are sorted; their scores are then its own.
+        rerank: A cross-encoder of sentence-transformers, by which the best 50 passages are sorted,
+            or a multi-vector model, by which the best 200 are; or the name or path of its
+            checkpoint. The scores are then its own.
 
     Raises:
         ValueError: The question is empty, there are no documents, `top_k` is below 1, the model is

@@ -17,9 +17,9 @@ class Hit:
         best: The sentence in it that matches best.
         score: How well it matches: the weighted mean of its `foveate.tasks.relevance.Matches`, at
             most 1; of a passage, that of its best sentence. Of a reranked passage, the score of the
-            cross-encoder. Of a passage for which a generative
-            model answers, the highest share of the question's attention that any token of that
-            sentence received, averaged over the compressed layers.
+            reranker. Of a passage for which a generative model answers, the highest share of the
+            question's attention that any token of that sentence received, averaged over the
+            compressed layers.
         document_idx: Index of its document among those searched.
         likely: Whether its best sentence may answer the query, see
             `foveate.tasks.relevance.is_likely`; None with a generative model.

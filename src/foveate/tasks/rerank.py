@@ -1,4 +1,4 @@
-"""Reranking: a second look at the best passages, by a model that reads them with the query."""
+"""Reranking: a second look at the best passages, word by word."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +9,13 @@ from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder
+    from foveate.inference.reranker import Reranker
 
-RERANKED = 50
-"""The number of passages that are reranked."""
+RERANKED = 200
+"""The number of passages that are reranked at most."""
+
+_READ_WITH_QUERY = 50
+"""That of a cross-encoder, which takes longer for each."""
 
 
 def check_rerank(by: Unit) -> None:
@@ -22,31 +25,32 @@ def check_rerank(by: Unit) -> None:
 
 
 def rerank(
-    query: str, hits: Sequence[Hit], model: "CrossEncoder | str | PathLike[str]", top_k: int
+    query: str, hits: Sequence[Hit], model: "Reranker | str | PathLike[str]", top_k: int
 ) -> list[Hit]:
-    """Sort passages by the scores of a cross-encoder.
+    """Sort passages by the scores of a reranker.
 
     Args:
         query: The query.
-        hits: Passages.
-        model: A cross-encoder of sentence-transformers, or the name or path of its checkpoint.
+        hits: Passages, best first. Of more than `top_k`, a cross-encoder reads the first 50.
+        model: A cross-encoder or a multi-vector model of sentence-transformers, or the name or path
+            of its checkpoint.
         top_k: Number of passages to return.
 
     Returns:
-        The best, with the scores of the cross-encoder; ties stay in order.
+        The best, with the scores of the reranker; ties stay in order.
 
     Raises:
         ImportError: See `foveate.inference.reranker.as_reranker`.
         OSError: See there.
         ValueError: See there.
     """
-    from foveate.inference.reranker import as_reranker  # takes seconds
+    from foveate.inference.reranker import as_reranker, reads_pairs, score_texts  # takes seconds
 
     reranker = as_reranker(model)
+    if reads_pairs(reranker):
+        hits = hits[: max(top_k, _READ_WITH_QUERY)]
     if not hits:
         return []
-    scores = reranker.predict([(query, hit.text) for hit in hits], show_progress_bar=False)
-    scored = [
-        replace(hit, score=float(score)) for hit, score in zip(hits, scores.tolist(), strict=True)
-    ]
+    scores = score_texts(reranker, query, [hit.text for hit in hits])
+    scored = [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
     return sorted(scored, key=lambda hit: -hit.score)[:top_k]

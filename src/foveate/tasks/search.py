@@ -18,7 +18,7 @@ from foveate.tasks.rerank import RERANKED, check_rerank
 from foveate.tasks.rerank import rerank as rerank_hits
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder
+    from foveate.inference.reranker import Reranker
 
 
 def search(
@@ -28,7 +28,7 @@ def search(
     by: Unit = "passage",
     top_k: int = 5,
     model: Encoder | str | PathLike[str] | None = None,
-    rerank: "CrossEncoder | str | PathLike[str] | None" = None,
+    rerank: "Reranker | str | PathLike[str] | None" = None,
 ) -> list[Hit]:
     """Find what matches a query best, by its meaning and by its words.
 
@@ -39,8 +39,9 @@ def search(
             matches; sections; or documents.
         top_k: Number of hits.
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
-        rerank: A cross-encoder of sentence-transformers, or the name or path of its checkpoint, by
-            which the best 50 passages are sorted; their scores are then its own.
+        rerank: A cross-encoder of sentence-transformers, by which the best 50 passages are sorted,
+            or a multi-vector model, by which the best 200 are; or the name or path of its
+            checkpoint. The scores are then its own.
 
     Returns:
         The hits, best first; those with equal scores are in the order of the documents.
@@ -70,24 +71,32 @@ def search(
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
     scores = score(query, documents, encoder)
-    if rerank is None:
-        return best_hits(scores, documents, by, top_k, encoder)
-    hits = best_hits(scores, documents, by, max(top_k, RERANKED), encoder)
-    return rerank_hits(query, hits, rerank, top_k)
+    return best_hits(query, scores, documents, by, top_k, encoder, rerank)
 
 
 def best_hits(
-    scores: Sequence[Scores], documents: Sequence[Document], by: Unit, top_k: int, encoder: Encoder
+    query: str,
+    scores: Sequence[Scores],
+    documents: Sequence[Document],
+    by: Unit,
+    top_k: int,
+    encoder: Encoder,
+    rerank: "Reranker | str | PathLike[str] | None" = None,
 ) -> list[Hit]:
     """Return the parts of documents with the highest scores; see `search`.
 
     Args:
+        query: The query.
         scores: The scores of each document, as `foveate.tasks.ranking.score` returns them.
         documents: The documents.
         by: What to find.
         top_k: Number of hits.
         encoder: The encoder by which they were scored.
+        rerank: See `search`.
     """
+    if rerank is not None:
+        hits = best_hits(query, scores, documents, by, max(top_k, RERANKED), encoder)
+        return rerank_hits(query, hits, rerank, top_k)
     if by == "passage":
         sentence_scores = torch.cat([one.sentences for one in scores])
         return best_passages(documents, sentence_scores, top_k, encoder)

@@ -167,9 +167,9 @@ async def draw_page(
     """
     service = service_of(request)
     view = await _find_page(service, document_id, number)
-    load = partial(asyncio.to_thread, _pdf, service, view)
-    draw = partial(service.drawers.draw, document_id, load, number, scale)
-    picture = await service.work.run(request, draw)
+    load = partial(_pdf, service, view)
+    draw = partial(service.drawers.ask, document_id, load, number, "page", scale=scale)
+    picture = await service.work.run(request, partial(service.work.call, draw))
     return Response(picture, media_type="image/png", headers={"Cache-Control": "private"})
 
 
@@ -185,11 +185,14 @@ async def get_page_text(request: Request, document_id: Id, number: PageNumber) -
     """
     service = service_of(request)
     view = await _find_page(service, document_id, number)
-    text = await asyncio.to_thread(view.page_text, number)
-    load = partial(asyncio.to_thread, _pdf, service, view)
-    language = view.document.language
-    read = partial(service.drawers.text_layer, document_id, load, number, text, language)
-    return TextLayerModel.model_validate_json(await service.work.run(request, read))
+
+    def read() -> bytes:
+        said = {"text": view.page_text(number), "language": view.document.language}
+        load = partial(_pdf, service, view)
+        return service.drawers.ask(document_id, load, number, "text layer", **said)
+
+    layer = await service.work.run(request, partial(service.work.call, read))
+    return TextLayerModel.model_validate_json(layer)
 
 
 async def _find_page(service: Service, document_id: str, number: int) -> DocumentView:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from foveate.documents import Document, DocumentError
 from foveate.documents.decoding import check_characters
+from foveate.integrations.chunks import encode_chunks
 from foveate.service.errors import Refusal
 from foveate.service.service import Service, service_of
 from foveate.tasks.search import search
@@ -139,7 +140,9 @@ class RerankedText(BaseModel):
     """A text's place in the order."""
 
     index: int = Field(description="Its index among those sent.")
-    relevance_score: float = Field(description="How well it matches, at most 1.")
+    relevance_score: float = Field(
+        description="How well it matches: at most 1, or the score of the service's reranker."
+    )
     document: RankedText | None = Field(None, description="The text, if it was asked for.")
 
 
@@ -220,9 +223,9 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
 
     def compute() -> ContextualResult:
         if arguments.input_type == "query":
-            groups = service.encoder.encode_queries(texts).split(1)
+            groups = list(service.encoder.encode_queries(texts).split(1))
         else:
-            groups = tuple(_contextual(service, chunks) for chunks in arguments.inputs)
+            groups = encode_chunks(service.encoder, arguments.inputs)
         return ContextualResult(
             data=[
                 DocumentEmbeddings(index=idx, data=_embeddings(vectors, encoding))
@@ -239,8 +242,8 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
 async def rerank(request: Request, arguments: RerankRequest) -> RerankResult:
     """Rank texts by how well they match a query, as the endpoints of Cohere and Jina do.
 
-    A text is scored like a document in a search: by its sentences, read in their context, and by
-    its words.
+    The reranker that the service was started with scores them. Without one, a text is scored like a
+    document in a search: by its sentences, read in their context, and by its words.
     """
     service = service_of(request)
     _check_model(service, arguments.model)
@@ -249,31 +252,38 @@ async def rerank(request: Request, arguments: RerankRequest) -> RerankResult:
     _check_texts(texts, "documents")
 
     def compute() -> RerankResult:
-        documents = [Document.from_text(text) for text in texts]
-        top_k = arguments.top_n or len(texts)
-        try:
-            hits = search(
-                arguments.query, documents, by="document", top_k=top_k, model=service.encoder
-            )
-        finally:
-            for document in documents:
-                service.encoder.forget(document)
+        scores = _scores(service, arguments.query, texts)
+        best = sorted(range(len(texts)), key=lambda i: -scores[i])[: arguments.top_n]
         return RerankResult(
             model=service.model_name,
             results=[
                 RerankedText(
-                    index=hit.document_idx,
-                    relevance_score=round(hit.score, 4),
-                    document=RankedText(text=texts[hit.document_idx])
-                    if arguments.return_documents
-                    else None,
+                    index=idx,
+                    relevance_score=round(scores[idx], 4),
+                    document=RankedText(text=texts[idx]) if arguments.return_documents else None,
                 )
-                for hit in hits
+                for idx in best
             ],
             usage=TotalUsage(total_tokens=service.count_tokens([arguments.query, *texts])),
         )
 
     return await service.work.run(request, partial(service.work.call, compute))
+
+
+def _scores(service: Service, query: str, texts: list[str]) -> list[float]:
+    """Score texts by how well they match a query."""
+    if service.reranker is not None:
+        from foveate.inference.reranker import score_texts
+
+        return score_texts(service.reranker, query, texts)
+    documents = [Document.from_text(text) for text in texts]
+    try:
+        hits = search(query, documents, by="document", top_k=len(texts), model=service.encoder)
+    finally:
+        for document in documents:
+            service.encoder.forget(document)
+    scores = {hit.document_idx: hit.score for hit in hits}
+    return [scores[idx] for idx in range(len(texts))]
 
 
 @router.get("/models", summary="List the models")
@@ -321,17 +331,6 @@ def _check_texts(texts: Iterable[str], param: str) -> None:
             check_characters(text)
         except DocumentError as error:
             raise Refusal(400, f"A text {error}", param=param) from error
-
-
-def _contextual(service: Service, chunks: list[str]) -> Tensor:
-    """Return the vectors of the chunks of a document: `(chunks, dimension)`."""
-    document = Document.from_sections("", [("", chunk) for chunk in chunks])
-    if len(document.sections) != len(chunks):
-        raise Refusal(400, "A text has no words: leave it out.", param="inputs")
-    try:
-        return service.encoder.encode(document).sections
-    finally:
-        service.encoder.forget(document)
 
 
 def _embeddings(vectors: Tensor, encoding: Format) -> list[Embedding]:

@@ -17,6 +17,7 @@ class Health(BaseModel):
     model: str
     library: bool
     llm: bool
+    reranker: bool
     needs_token: bool
 
 
@@ -33,6 +34,7 @@ async def health(request: Request) -> Health:
         model=service.model_name,
         library=service.library is not None,
         llm=service.llm is not None,
+        reranker=service.reranker is not None,
         needs_token=service.needs_token,
     )
 

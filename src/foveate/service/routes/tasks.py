@@ -38,13 +38,14 @@ from foveate.service.schemas import (
 )
 from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, library_number
+from foveate.tasks.arguments import Unit
 from foveate.tasks.citations import check
 from foveate.tasks.context import Prompt, fit, weigh
 from foveate.tasks.hits import Hit
 from foveate.tasks.keywords import keywords
-from foveate.tasks.passages import best_passages
 from foveate.tasks.prompt import outline
 from foveate.tasks.ranking import score
+from foveate.tasks.rerank import check_rerank
 from foveate.tasks.search import best_hits
 from foveate.tasks.summarize import extract
 from foveate.tasks.tokens import estimate_tokens
@@ -217,37 +218,35 @@ def _on_document(
 
 
 def _search(service: Service, arguments: SearchRequest, view: DocumentView | None) -> SearchResult:
-    library = _library(service, arguments, view)
-    if library is None:
-        assert view is not None
-        [scores] = score(arguments.query, [view.document], service.encoder)
-        documents = [view.document]
-        found = best_hits([scores], documents, arguments.by, arguments.top_k, service.encoder)
-        hits = [_hit(view, one, arguments.context) for one in found]
-        return SearchResult(hits=hits, section_scores=_rounded(scores.sections.tolist()))
-    conditions = _conditions(arguments, view)
-    found = library.search(arguments.query, arguments.by, arguments.top_k, **conditions)
-    hits = _library_hits(library, found, arguments.context)
-    return SearchResult(hits=hits, section_scores=_section_scores(library, arguments, view))
+    hits, section_scores = _find(service, arguments, view, arguments.by)
+    return SearchResult(hits=hits, section_scores=section_scores)
 
 
 def _ask(service: Service, arguments: AskRequest, view: DocumentView | None) -> AskResult:
+    passages, section_scores = _find(service, arguments, view, "passage")
+    return AskResult(question=arguments.query, passages=passages, section_scores=section_scores)
+
+
+def _find(
+    service: Service, arguments: SearchRequest | AskRequest, view: DocumentView | None, by: Unit
+) -> tuple[list[HitModel], list[float] | None]:
+    """Search a document or the library, and score the sections of a document."""
+    reranker = service.reranker if arguments.rerank else None
+    if arguments.rerank and reranker is None:
+        raise Refusal(422, "This service has no reranker: start it with --rerank.")
+    if reranker is not None:
+        check_rerank(by)
     library = _library(service, arguments, view)
-    if library is None:
-        assert view is not None
-        [scores] = score(arguments.query, [view.document], service.encoder)
-        found = best_passages([view.document], scores.sentences, arguments.top_k, service.encoder)
-        return AskResult(
-            question=arguments.query,
-            passages=[_hit(view, one, arguments.context) for one in found],
-            section_scores=_rounded(scores.sections.tolist()),
-        )
-    answer = library.ask(arguments.query, arguments.top_k, **_conditions(arguments, view))
-    return AskResult(
-        question=arguments.query,
-        passages=_library_hits(library, answer.passages, arguments.context),
-        section_scores=_section_scores(library, arguments, view),
-    )
+    query, top_k, conditions = arguments.query, arguments.top_k, _conditions(arguments, view)
+    if library is not None:
+        found = library.search(query, by, top_k, rerank=reranker, **conditions)
+        hits = _library_hits(library, found, arguments.context)
+        return hits, _section_scores(library, arguments, view)
+    assert view is not None
+    [scores] = score(query, [view.document], service.encoder)
+    found = best_hits(query, [scores], [view.document], by, top_k, service.encoder, reranker)
+    hits = [_hit(view, one, arguments.context) for one in found]
+    return hits, _rounded(scores.sections.tolist())
 
 
 def _context(
