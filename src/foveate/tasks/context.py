@@ -25,12 +25,11 @@ from foveate.tasks.prompt import (
 )
 from foveate.tasks.relevance import relative, relevance, unrelated_cosines
 from foveate.tasks.summarize import gist_candidates, importance
+from foveate.tasks.tokens import DEFAULT_TOKENS as DEFAULT_TOKENS
 from foveate.tasks.tokens import Counter, estimate_tokens, token_counter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-DEFAULT_TOKENS = 4000
 
 # Chosen on twelve meetings of QMSum's validation part and on five documents each of the development
 # parts of papers, PEPs, proposals and articles, whose headings were the queries.

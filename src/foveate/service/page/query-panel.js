@@ -34,6 +34,7 @@ export class QueryPanel {
     const form = byId(`${name}-form`);
     form.addEventListener("input", () => {
       this.found = this.running = null;
+      this.writing?.clear();
       later();
     });
     form.addEventListener("submit", async (event) => {
@@ -66,7 +67,6 @@ export class QueryPanel {
   }
 
   run() {
-    this.writing?.clear();
     const query = this.query.value.trim();
     if (query.length < MIN_QUERY) {
       this.#clear();

@@ -96,7 +96,7 @@ export class Writing {
     for (const at of cited) {
       cells[cells.findIndex((_, i) => at < bound(i + 1))].className = "cited";
     }
-    const told = `${shown.size} of ${count(size, "sentence")} were read, ${cited.size} are cited.`;
+    const told = `${shown.size} of ${count(size, "sentence")} read, ${cited.size} cited.`;
     this.root.append(
       element(
         "figure",
