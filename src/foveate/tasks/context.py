@@ -24,7 +24,7 @@ from foveate.tasks.prompt import (
     render,
 )
 from foveate.tasks.relevance import relative, relevance, unrelated_cosines
-from foveate.tasks.summarize import gist_candidates, importance
+from foveate.tasks.summarize import importance
 from foveate.tasks.tokens import DEFAULT_TOKENS as DEFAULT_TOKENS
 from foveate.tasks.tokens import Counter, estimate_tokens, token_counter
 
@@ -97,10 +97,9 @@ def context(
 
     over the sentences t of the same section, with r(t), by which `foveate.search` ranks them, and
     k(s, t) = |t| exp(-x/250) for x tokens from the middle of s to that of t, which has |t|. Without
-    a query, w is softmax(c / 0.04) over the sentences that may appear in a summary, and 0 for
-    others, with c of `foveate.tasks.summarize.importance`. A query that asks for an overview, such
-    as "Summarize the meeting", counts as none: its `relative` cosine with one of `OVERVIEWS` is
-    above 0.5.
+    a query, w is softmax(c / 0.04) with c of `foveate.tasks.summarize.importance`. A query that
+    asks for an overview, such as "Summarize the meeting", counts as none: its `relative` cosine
+    with one of `OVERVIEWS` is above 0.5.
 
     The optimum is exact, see `foveate.tasks.cut.best_cut`, for costs with a mark of what is left
     out after each heading and each passage. What is free because most of these are not needed is
@@ -171,12 +170,10 @@ def weigh(
         encoder: The encoder that made them.
     """
     if query is None or asks_for_overview(query, encoder):
-        gists = []
-        for document, its_vectors in zip(documents, vectors, strict=True):
-            scores = importance(document, its_vectors, encoder)
-            is_left_out = torch.ones(len(scores), dtype=torch.bool)
-            is_left_out[gist_candidates(document, its_vectors)] = False
-            gists.append(scores.masked_fill(is_left_out, -torch.inf))
+        gists = [
+            importance(document, its_vectors, encoder)
+            for document, its_vectors in zip(documents, vectors, strict=True)
+        ]
         return _softmax(torch.cat(gists).numpy() / GIST_TEMPERATURE)
     scores = torch.cat(relevance(query, documents, vectors, encoder)).numpy()
     texts = [f" {one.text}" for document in documents for one in document.sentences()]
