@@ -293,13 +293,14 @@ def _section(document: Document, title: str) -> tuple[tuple[str, ...], range]:
     """
     wanted = title.strip().casefold()
     titled = [(path, inside) for path, section, inside in _located(document) if section.title]
-    for is_meant in (
-        lambda path: wanted in (path[-1].casefold(), format_path(path).casefold()),
-        lambda path: wanted and wanted in path[-1].casefold(),
-    ):
-        for path, inside in titled:
-            if is_meant(path):
-                return path, inside
+    named = [
+        (path, inside)
+        for path, inside in titled
+        if wanted in (path[-1].casefold(), format_path(path).casefold())
+    ]
+    holding = [one for one in titled if wanted and wanted in one[0][-1].casefold()]
+    if named or holding:
+        return (named or holding)[0]
     raise ValueError(
         f"{document.name} has no section {title!r}: outline shows the titles of its sections"
     )

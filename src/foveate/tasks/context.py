@@ -282,9 +282,11 @@ def _mean_nearby(scores: Floats, sizes: Floats) -> Floats:
 
     def sum_nearby(values: Floats) -> Floats:
         after = _decaying_sums(values[::-1], decay[::-1])[::-1]
-        return _decaying_sums(values, decay) + after - values
+        total: Floats = _decaying_sums(values, decay) + after - values
+        return total
 
-    return sum_nearby(scores * sizes) / sum_nearby(sizes)
+    means: Floats = sum_nearby(scores * sizes) / sum_nearby(sizes)
+    return means
 
 
 def _decaying_sums(values: Floats, decay: Floats) -> Floats:
