@@ -267,7 +267,8 @@ class _Tree(NamedTuple):
 
 def _softmax(scores: Floats) -> Floats:
     powers: Floats = np.exp(scores - scores.max())
-    return powers / powers.sum()
+    weights: Floats = powers / powers.sum()
+    return weights
 
 
 def _mean_nearby(scores: Floats, sizes: Floats) -> Floats:
