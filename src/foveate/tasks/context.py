@@ -189,7 +189,7 @@ def asks_for_overview(query: str, encoder: Encoder) -> bool:
     Example:
         >>> from foveate import Encoder
         >>> encoder = Encoder.from_pretrained()
-        >>> [asks_for_overview(one, encoder) for one in ("Sum up the talk.", "Who eats cod?")]
+        >>> [asks_for_overview(one, encoder) for one in ("Summarize it.", "Who eats cod?")]
         [True, False]
     """
     vectors = unit(encoder.encode_queries([query, *OVERVIEWS]))
