@@ -1,9 +1,12 @@
 """The Model Context Protocol server, as the SDK's own client meets it."""
 
 import os
+import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import anyio
 import pytest
@@ -11,6 +14,8 @@ import pytest
 pytest.importorskip("mcp.server.mcpserver")
 
 from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from foveate import Document, Encoder, Index
 from foveate.mcp import make_server
@@ -81,13 +86,9 @@ def test_documents_of_the_same_name_are_told_apart_by_their_titles(index, call):
     )
     number = {one.title: one.number for one in index.documents()}
     for title in ("Cod", "Whales"):
-        for text in (
-            call("search", query="herring", document=title, top_k=1),
-            call("ask", query="Who eats herring?", document=title),
-        ):
-            assert text == (
-                f"1. minutes · line 3 · Food · document {number[title]}\nThey eat herring."
-            )
+        assert call("search", query="herring", document=title, top_k=1) == (
+            f"1. minutes · line 3 · Food · document {number[title]}, sentence 1\nThey eat herring."
+        )
 
 
 def test_documents_of_the_same_name_and_title_are_told_apart_by_their_numbers(index, call, fail):
@@ -97,20 +98,19 @@ def test_documents_of_the_same_name_and_title_are_told_apart_by_their_numbers(in
             for food in ("herring", "krill")
         ]
     )
-    listed = call("list_documents", contains="minutes")
+    listed = call("outline")
     numbers = [one.number for one in index.documents() if one.title == "Minutes"]
     for number, food in zip(numbers, ("herring", "krill"), strict=True):
         assert f"Minutes (document {number}; 1 sentence)" in listed
         for document in (number, str(number)):
-            found = f"1. Minutes · line 3 · Food · document {number}\nThey eat {food}."
+            found = f"1. Minutes · line 3 · Food · document {number}, sentence 1\nThey eat {food}."
             assert call("search", query="food", document=document) == found
-            assert call("ask", query="What do they eat?", document=document) == found
             read = call("read", document=document)
-            assert read == f"[Minutes · line 3 · Food]\nThey eat {food}."
-            summary = call("summarize", document=document)
-            assert summary == f"They eat {food}. [Minutes · line 3 · Food]"
+            assert read == f"[1: Minutes · line 3 · Food]\nThey eat {food}."
+            digest = call("context", document=document)
+            assert digest.endswith(f"[1] is sentence 1 of Minutes, document {number}")
             outline = call("outline", document=document)
-            assert outline.startswith(f"Minutes (document {number}; 1 sentence)\n")
+            assert outline.startswith(f"Minutes (document {number})\n")
     assert fail("outline", document="Minutes") == (
         "several documents match 'Minutes': give the number of the one that you mean, "
         f"{numbers[0]} (Minutes), {numbers[1]} (Minutes)"
@@ -129,7 +129,7 @@ def test_tools_explain_themselves(index):
             return (await client.list_tools()).tools, client.instructions
 
     tools, instructions = anyio.run(run)
-    names = ["search", "ask", "context", "read", "summarize", "outline", "list_documents"]
+    names = ["outline", "search", "context", "read"]
     assert [tool.name for tool in tools] == names
     assert all(f"`{name}`" in instructions for name in names)
     for tool in tools:
@@ -139,58 +139,45 @@ def test_tools_explain_themselves(index):
 
 
 def test_search(call, index):
-    text = call("search", query="Each count was repeated three times.", context=1)
+    text = call("search", query="Each count was repeated three times.")
     [hit, *_] = index.search("Each count was repeated three times.")
     first, *others = text.split("\n\n")
     assert len(others) == 4
-    assert first.splitlines()[0].endswith(f" · document {hit.document_idx}")
-    assert hit.span.text in first
+    where, shown = first.splitlines()
+    assert f" · document {hit.document_idx}, sentence" in where
+    assert shown == hit.text
 
 
 def test_results_have_their_places(call):
     text = call("search", query="nets", document="herring", section="counting", top_k=2)
-    assert text == f"1. Herring · line 7 · Methods › Counting · document 1\n{COUNTING}"
+    place = "Herring · line 7 · Methods › Counting · document 1, sentences 2 to 4"
+    assert text == f"1. {place}\n{COUNTING}"
 
 
 @pytest.mark.parametrize("unit", ["section", "document"])
 def test_larger_units_show_their_best_sentence(call, index, unit):
-    text = call("search", query="Herring fell by a third.", by=unit, top_k=1, context=0)
+    text = call("search", query="Herring fell by a third.", by=unit, top_k=1)
     [hit] = index.search("Herring fell by a third.", by=unit, top_k=1)
     assert text.splitlines()[1:] == [hit.best.text]
 
 
-def test_ask(call, index):
-    text = call("ask", query="How were fish counted?", top_k=2)
-    expected = index.ask("How were fish counted?", top_k=2).passages
-    assert [one.splitlines()[1] for one in text.split("\n\n")] == [
-        one.span.text for one in expected
-    ]
-
-
-def test_summarize(call, sea, monkeypatch):
-    monkeypatch.setattr(Encoder, "encode", None)  # the library has the vectors
-    whole = [sentence.text for sentence in sea.sentences()]
-    lines = call("summarize", document="Fish of the sea", sentences=2).splitlines()
-    assert len(lines) == 2
-    for line in lines:
-        assert line.partition(" [Fish of the sea · ")[0] in whole
-    part = call("summarize", document="Fish of the sea", section="cod", query="price")
-    assert all(line.endswith(" · Species › Cod]") for line in part.splitlines())
-    section = call("summarize", document="Fish of the sea", section="Species", sentences=9)
-    titles = {line.rstrip("]").split(" · ")[-1].split(" › ")[-1] for line in section.splitlines()}
-    assert titles == {"Species", "Cod", "Eel"}
-    by_path = call("summarize", document="Herring", section="Methods › Counting", sentences=1)
-    assert by_path.partition(" [")[0] in COUNTING
-
-
 def test_read(call):
     text = call("read", document="Herring")
-    assert text.split("\n\n")[1] == f"[Herring · line 7 · Methods › Counting]\n{COUNTING}"
-    assert text.splitlines()[-2:] == ["[Herring · line 11 · Results]", "Herring fell by a third."]
-    assert text.count("[Herring") == 3
-    text = call("read", document="Herring", section="counting", offset=1, sentences=1)
+    assert text.split("\n\n")[1] == f"[2: Herring · line 7 · Methods › Counting]\n{COUNTING}"
+    last = ["[5: Herring · line 11 · Results]", "Herring fell by a third."]
+    assert text.splitlines()[-2:] == last
+    assert text.count(": Herring") == 3
+
+
+def test_read_a_part(call):
+    text = call("read", document="Herring", section="counting", first=3, sentences=1)
     assert "\nEach count was repeated three times.\n" in text
-    assert text.endswith("… and 1 sentence more: give offset=2")
+    assert text.endswith("… and 1 sentence more: give first=4")
+    around = call("read", document="Herring", first=1, sentences=2)
+    assert "We worked in June." in around
+    assert around.endswith("… and 3 sentences more: give first=3")
+    by_path = call("read", document="Herring", section="Methods › Counting")
+    assert by_path == f"[2: Herring · line 7 · Methods › Counting]\n{COUNTING}"
 
 
 def test_context(call):
@@ -199,25 +186,45 @@ def test_context(call):
     assert "document" in text.splitlines()[-1]
     digest = call("context", document="Herring", tokens=500)
     assert "## Methods\n[1] We worked in June." in digest
-    assert digest.endswith("[1] to [5]: Herring · document 1")
+    assert digest.endswith("\n[1] is sentence 1 of Herring, document 1")
+
+
+def test_context_says_where_to_read_on(call, sea):
+    """The number of a sentence leads to the place from which to read."""
+    text = call("context", query="What do fish eat?", tokens=2000)
+    *_, last = text.splitlines()
+    number, rest = last.removeprefix("[").split("] is sentence ")
+    sentence = rest.partition(" of ")[0]
+    shown = text.split(f"[{number}] ")[1].split(" [")[0].strip()
+    document = int(rest.rpartition(" ")[2])
+    read = call("read", document=document, first=int(sentence), sentences=1)
+    assert read.splitlines()[1].endswith(shown.splitlines()[0])
 
 
 def test_outline(call):
     title, *sections = call("outline", document="Herring").splitlines()
-    assert title == "Herring (document 1; 5 sentences)"
+    assert title == "Herring (document 1)"
     assert [line.partition(" [")[0] for line in sections] == [
         "  Methods",
         "    Counting",
         "  Results",
     ]
-    assert sections[1] == "    Counting [line 7; 3 sentences]"
-    assert len(call("outline", document="Herring", max_depth=1).splitlines()) == 3
+    assert sections[1] == "    Counting [line 7; sentences 2 to 4]"
+    assert len(call("outline", document="Herring", depth=1).splitlines()) == 3
+
+
+def test_the_outline_of_a_section(call):
+    assert call("outline", document="Herring", section="methods").splitlines() == [
+        "Herring (document 1)",
+        "Methods [line 3; sentences 1 to 4]",
+        "  Counting [line 7; sentences 2 to 4]",
+    ]
 
 
 def test_an_outline_names_authors_and_date(call, index, sea):
     index.add(replace(sea, title="Fishes", authors=("Ada L", "Ben M"), date="2024-05"))
     text = call("outline", document="Fishes")
-    assert text.startswith("Fishes (document 2; Ada L, Ben M; 2024-05; 12 sentences)\n")
+    assert text.startswith("Fishes (document 2; Ada L, Ben M; 2024-05)\n")
 
 
 def test_untitled_sections_are_known_by_their_first_words(call, index):
@@ -227,13 +234,11 @@ def test_untitled_sections_are_known_by_their_first_words(call, index):
 
 
 def test_documents_are_listed(call, index):
-    text = call("list_documents")
+    text = call("outline")
     assert text == "Fish of the sea (document 0; 12 sentences)\nHerring (document 1; 5 sentences)"
-    assert call("list_documents", contains="HERR") == "Herring (document 1; 5 sentences)"
-    index.add([Document.from_sections(f"Log {i:02}", [("", "Ice.")]) for i in range(60)])
-    text = call("list_documents", contains="log")
-    assert text.endswith("… and 10 more: give offset=50")
-    assert len(call("list_documents", contains="log", offset=50).splitlines()) == 10
+    index.add([Document.from_sections(f"Log {i:03}", [("", "Ice.")]) for i in range(120)])
+    assert call("outline").endswith("… and 22 more: give offset=100")
+    assert len(call("outline", offset=100).splitlines()) == 22
 
 
 def test_nothing_is_found_in_an_empty_section(call):
@@ -245,23 +250,23 @@ def test_nothing_is_found_in_an_empty_section(call):
     [
         ("search", {"query": " "}, "the query is empty: say what to look for"),
         ("search", {"query": "cod", "top_k": 0}, f"top_k must be from 1 to {MAX_RESULTS}, got 0"),
-        ("search", {"query": "cod", "context": -1}, "context must be from 0 to 20, got -1"),
         ("search", {}, "query: field required"),
         ("search", {"query": "cod", "by": "page"}, "by: input should be 'passage', 'section'"),
         ("search", {"query": "cod", "document": "Herrings"}, "did you mean Herring?"),
-        ("ask", {"query": "cod?", "document": "o'x"}, "list_documents shows what there is"),
-        ("read", {"document": 99}, "has no document 99: list_documents shows what there is"),
-        (
-            "summarize",
-            {"document": "Herring", "section": "Boats"},
-            "Herring has no section 'Boats'",
-        ),
-        ("summarize", {"document": "Herring", "section": ""}, "Herring has no section ''"),
+        ("context", {"query": "cod?", "document": "o'x"}, "outline lists the documents"),
+        ("read", {"document": 99}, "has no document 99: outline lists the documents"),
+        ("read", {"document": "Herring", "section": "Boats"}, "Herring has no section 'Boats'"),
+        ("outline", {"document": "Herring", "section": ""}, "Herring has no section ''"),
         ("context", {"query": "cod", "tokens": 0}, "tokens must be from 1 to"),
         ("context", {}, "2 documents match"),
-        ("outline", {"document": "Herring", "max_depth": 0}, "max_depth must be at least 1"),
-        ("read", {"document": "Herring", "offset": 5}, "offset must be from 0 to 4, got 5"),
-        ("list_documents", {"offset": -1}, "offset must be at least 0"),
+        ("outline", {"document": "Herring", "depth": 0}, "depth must be at least 1"),
+        ("outline", {"offset": -1}, "offset must be at least 0"),
+        ("read", {"document": "Herring", "first": 6}, "first must be from 1 to 5, got 6"),
+        (
+            "read",
+            {"document": "Herring", "section": "Counting", "first": 1},
+            "first must be from 2 to 4, got 1",
+        ),
     ],
 )
 def test_errors_are_a_sentence(fail, name, arguments, error):
@@ -292,7 +297,7 @@ def test_the_model_is_loaded_once_and_only_when_it_is_needed(tmp_path, encoder, 
 
     async def run():
         async with Client(make_server(path)) as client:
-            await client.call_tool("list_documents", {})
+            await client.call_tool("outline", {})
             assert not loaded
             async with anyio.create_task_group() as group:
                 for _ in range(4):
@@ -328,10 +333,39 @@ def test_the_command_speaks_nothing_but_the_protocol(tmp_path, encoder, sea):
     assert errors.read_text() == ""
 
 
+def test_over_http_clients_need_the_token(tmp_path, encoder, sea):
+    path = tmp_path / "library"
+    Index.create(path, model=encoder).add(sea)
+    command = "from foveate.cli import main; main()"
+    token = "a-token-of-some-length"
+
+    async def run(url):
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            create_mcp_http_client(headers) as http_client,
+            Client(streamable_http_client(url, http_client=http_client)) as client,
+        ):
+            return await client.call_tool("outline", {})
+
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "mcp", "--library", str(path), "--port", "0"],
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "FOVEATE_TOKEN": token},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            url = process.stdout.readline().split()[-1]
+            found = anyio.run(run, url)
+            with pytest.raises(HTTPError, match="401"):
+                urlopen(url, data=b"{}")
+        finally:
+            process.terminate()
+    assert found.content[0].text == "Fish of the sea (document 0; 12 sentences)"
+
+
 def test_says_if_the_answer_is_probably_not_there(call, encoder, monkeypatch):
     query = "What is the capital of Australia?"
     for least, says in ((-1.0, False), (1.1, True)):
         monkeypatch.setattr(encoder.model.config, "min_likely_score", least)
-        for tool in ("ask", "search"):
-            text = call(tool, query=query)
-            assert text.startswith("Probably not in here; what comes closest:\n") == says
+        text = call("search", query=query)
+        assert text.startswith("Probably not in here; what comes closest:\n") == says

@@ -23,3 +23,10 @@ def test_a_library_is_required(foveate):
     code, _, errors = foveate("mcp")
     assert code == 2
     assert "--library" in errors
+
+
+def test_an_address_that_others_reach_needs_a_token(foveate, tmp_path):
+    code, _, errors = foveate("mcp", "--library", tmp_path, "--port", 0, "--host", "0.0.0.0")
+    assert code == 2
+    assert "give a token" in errors
+    assert errors.count("\n") == 1

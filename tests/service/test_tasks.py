@@ -367,14 +367,16 @@ def test_an_answer_is_streamed(small_encoder, library_folder):
         document_id = served.upload()
         request = {"query": QUERY, "document": document_id}
         *pieces, last = lines(served, request)
-        assert pieces[0] == {"title": ""}
+        assert pieces[0]["title"] == ""
+        assert pieces[0]["shown"][:6] == [0, 1, 2, 3, 4, 5]
         assert "".join(one["text"] for one in pieces[1:]) == last["written"] == said
         assert len(pieces) > 5
         first, second = last["sentences"]
         assert (first["numbers"], second["missing"]) == ([5], [99])
         assert not second["is_supported"]
         [cited] = last["cited"]
-        assert (cited["number"], cited["document"]) == (5, document_id)
+        assert (cited["number"], cited["sentence_idx"]) == (5, 4)
+        assert cited["document"] == document_id
         assert cited["span"]["text"] == "Trawlers drag nets behind them."
         [cited] = lines(served, {"query": QUERY})[-1]["cited"]
         assert cited["document"].startswith("l-")

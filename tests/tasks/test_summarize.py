@@ -7,7 +7,7 @@ import torch
 from foveate import Document
 from foveate.documents import Paragraph
 from foveate.inference import Encoder
-from foveate.tasks.candidates import abstract, is_paper, is_story
+from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.summarize import choose, summarize
 
 
@@ -292,3 +292,10 @@ def test_what_does_not_fit_is_passed_over():
     vectors = torch.eye(3)
     assert choose(scores, vectors, ["a", "b", "c"], torch.tensor([5, 5, 3]), budget=8) == [0, 2]
     assert choose(scores, vectors, ["a", "b", "c"], torch.tensor([5, 5, 3]), budget=2) == [0]
+
+
+@pytest.mark.parametrize(("title", "found"), [("foveate", [0, 1]), ("Reading", [1])])
+def test_a_name_may_begin_a_sentence_in_lower_case(title, found):
+    text = "foveate reads long documents closely. Nobody has to read them from end to end."
+    document = Document.from_sections(title, [("", text)])
+    assert candidates(document, skip_backchannels=False) == found

@@ -4,9 +4,11 @@ from typing import Annotated
 
 import typer
 
+from foveate.tasks.tokens import DEFAULT_TOKENS
+
 from . import common
 from .reading import FilesOrNone, Reading, takes_options
-from .writing import DEFAULT_TOKENS, make_prompt
+from .writing import make_prompt
 
 
 @takes_options

@@ -21,6 +21,36 @@ def command(
             show_default=False,
         ),
     ],
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Serve over HTTP at this port; 0 picks a free one. Default: over standard input "
+            "and output.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on with --port. One that others can reach needs a token.",
+        ),
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FOVEATE_TOKEN",
+            metavar="TEXT",
+            help="Token that clients must send over HTTP. Prefer the environment variable "
+            "FOVEATE_TOKEN, which other users of this machine cannot see.",
+            show_default=False,
+            show_envvar=False,
+        ),
+    ] = None,
+    rerank: common.Rerank = None,
     model: common.LibraryModel = None,
     *,
     loading: common.Loading,
@@ -28,12 +58,13 @@ def command(
     """Let an assistant search a library, through the Model Context Protocol.
 
     Assistants start it themselves, and talk to it over standard input and
-    output. Its tools are search, ask, read, summarize, outline and
-    list_documents; they change nothing.
+    output; with --port, it serves several over HTTP, at the path /mcp. Its
+    tools are outline, search, context and read; they change nothing.
 
     \b
     foveate index papers/ --library papers.library
     foveate mcp --library papers.library
+    FOVEATE_TOKEN=… foveate mcp --library papers.library --port 9000
 
     In the settings of an assistant:
 
@@ -48,4 +79,22 @@ def command(
         )
     from foveate.mcp import make_server  # which takes a moment to import
 
-    make_server(library, model=model, **loading.options()).run("stdio")
+    server = make_server(library, model=model, rerank=rerank, **loading.options())
+    if port is None:
+        server.run("stdio")
+        return
+    from foveate.service.guard import LOOPBACK_NAMES, Access, is_loopback
+    from foveate.service.server import check_address, listen, run
+
+    check_address(host, token)
+    app = server.streamable_http_app(host=host)
+    app.add_middleware(
+        Access,
+        token=token,
+        is_open=lambda _: False,
+        allowed_hosts=[*LOOPBACK_NAMES, host] if is_loopback(host) else None,
+    )
+    with listen(host, port) as opened:
+        address = f"[{host}]" if ":" in host else host
+        url = f"http://{address}:{opened.getsockname()[1]}/mcp"
+        run(app, opened, lambda: common.console.print(f"foveate serves {url}", markup=False))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from foveate.tasks.tokens import DEFAULT_TOKENS
+
 from . import common
 from .reading import Reading
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from foveate.tasks.context import Prompt
 
 _PANEL = "Language models on servers"
-DEFAULT_TOKENS = 4000
-
 
 Llm = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""A Model Context Protocol server over a library: assistants search, ask, read and summarize.
+"""A Model Context Protocol server over a library: assistants read it from coarse to fine.
 
 The tools only read. Their results are text, with the place of everything that is quoted.
 """

@@ -14,15 +14,17 @@ from foveate import __version__
 from .tools import Tools
 
 if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
     from foveate.inference import Encoder
 
 INSTRUCTIONS = """\
 A library of documents, kept ready to be searched. It only finds: what it returns are the documents'
 own sentences with their places, so quote them and name the document and the page or section.
 
-Begin with `search`, `ask` or `context`, which shows whole documents in a limited space, closely
-where they answer. `list_documents` shows what there is, `outline` how a document is built,
-`summarize` what a document or a section of it says, and `read` gives its own words. Where a tool
+Go from coarse to fine: `outline` lists the documents and shows how one is built; `search` finds
+passages, sections or documents; `context` shows whole documents in a limited space, closely where
+they answer, or without a query a digest of one; `read` gives a part word for word. Where a tool
 takes a document, give the number that the others return, or the name if no other document has
 the same."""
 
@@ -60,16 +62,19 @@ def make_server(
     library: str | PathLike[str],
     *,
     model: "Encoder | str | PathLike[str] | None" = None,
+    rerank: "CrossEncoder | str | PathLike[str] | None" = None,
     **options: Any,
 ) -> MCPServer:
-    """Make a server over a library; its `run` serves an assistant over standard input and output.
+    """Make a server over a library.
 
-    The library is opened when a tool is first used, and the model is loaded, once, when one needs
-    it.
+    Its `run` serves an assistant over standard input and output, and its `streamable_http_app` is
+    an ASGI application, which asks for no token: `foveate mcp --port` adds that. The library is
+    opened when a tool is first used, and the model is loaded, once, when one needs it.
 
     Args:
         library: The folder of the library.
         model: See `Index.open`.
+        rerank: What sorts the passages that `search` finds, see `Index.search`.
         options: See `Index.open`.
 
     Example:
@@ -82,10 +87,10 @@ def make_server(
         >>> _ = Index.create(library).add(fish)
         >>> async def ask(query):
         ...     async with Client(make_server(library)) as client:
-        ...         return await client.call_tool("ask", {"query": query})
+        ...         return await client.call_tool("search", {"query": query})
         >>> result = asyncio.run(ask("What do fish live on?"))
         >>> print(result.content[0].text)
-        1. Sea · line 3 · Fish · document 0
+        1. Sea · line 3 · Fish · document 0, sentences 1 to 2
         Cod swim. They eat herring.
     """
     server = _Server(
@@ -95,15 +100,12 @@ def make_server(
         version=__version__,
         log_level="WARNING",
     )
-    tools = Tools(library, model, options)
+    tools = Tools(library, model, rerank, options)
     for title, tool in (
+        ("Show what there is", tools.outline),
         ("Search the library", tools.search),
-        ("Find passages that answer a question", tools.ask),
         ("Read within a budget of tokens", tools.context),
         ("Read a document", tools.read),
-        ("Summarize a document", tools.summarize),
-        ("Show a document's outline", tools.outline),
-        ("List the documents", tools.list_documents),
     ):
         server.add_tool(
             tool,

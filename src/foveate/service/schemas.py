@@ -197,6 +197,7 @@ class ContextSentenceModel(BaseModel):
 
     number: int = Field(description="Its number in the prompt.")
     document: str | None = Field(description="Id of the document; null if it is not kept.")
+    sentence_idx: int = Field(description="Its index in that document.")
     span: SpanModel
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from foveate.service.guard import is_loopback
 
@@ -70,7 +70,7 @@ def listen(host: str, port: int) -> socket.socket:
     return opened
 
 
-def run(app: FastAPI, opened: socket.socket, on_start: Callable[[], None]) -> None:
+def run(app: ASGIApp, opened: socket.socket, on_start: Callable[[], None]) -> None:
     """Serve until a signal says to stop, and finish what runs then.
 
     Args:

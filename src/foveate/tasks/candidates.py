@@ -145,8 +145,9 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
     and the formalities of minutes; text that ends in a colon or "as follows", is shorter than 20
     characters or less than four fifths letters; and, provided that at least a fifth of the document
     then remains, sentences that cannot stand alone: those that are part of a quotation, begin in
-    lower case, with a symbol or with a word that refers back ("But", "These"), do not end in a full
-    stop, are in capitals, or are longer than 400 characters.
+    lower case (unless with the first word of the document's title, such as a program's name), with
+    a symbol or with a word that refers back ("But", "These"), do not end in a full stop, are in
+    capitals, or are longer than 400 characters.
 
     Args:
         document: The document.
@@ -159,6 +160,7 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
     running: list[int] = []
     said: list[int] = []  # those that say something
     whole: list[int] = []  # those of them that can be read by themselves
+    name = document.title.partition(" ")[0]
     index = 0
     for path, section in document.walk():
         is_listing = any(is_listed(title) for title in path)
@@ -174,7 +176,7 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
                         or (skip_backchannels and paragraph.speaker and _is_backchannel(text))
                     ):
                         said.append(index)
-                        if not is_quoted and _is_whole(text):
+                        if not is_quoted and _is_whole(text, name):
                             whole.append(index)
                 index += 1
     if len(whole) >= _MIN_WHOLE * len(said):
@@ -264,11 +266,12 @@ def _are_quoted(sentences: Iterable[str]) -> Iterator[bool]:
         yield was_open or is_open
 
 
-def _is_whole(text: str) -> bool:
-    """Return whether a sentence can stand alone."""
+def _is_whole(text: str, name: str) -> bool:
+    """Return whether a sentence can stand alone; a name may begin it in lower case."""
     marker = _MARKER.match(text)
     said = (text[marker.end() :] if marker else text).lstrip("¡¿")
-    if not said[:1].isalnum() or said[0].islower() or said.isupper() or _POINTS_BACK.match(said):
+    is_lower = said[:1].islower() and said.split()[0] != name
+    if not said[:1].isalnum() or is_lower or said.isupper() or _POINTS_BACK.match(said):
         return False
     return bool(_END.search(said)) and _width(said) <= _MAX_WIDTH
 

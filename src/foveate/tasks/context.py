@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import check_query
+from foveate.tasks.centrality import unit
 from foveate.tasks.cut import Floats, Ints, Mask, best_cut
 from foveate.tasks.prompt import (
     Line,
@@ -20,26 +20,33 @@ from foveate.tasks.prompt import (
     left_out,
     lines,
     outline,
+    passage_text,
     render,
 )
-from foveate.tasks.relevance import relevance
-from foveate.tasks.summarize import gist_candidates, importance
-from foveate.tasks.tokens import Counter, token_counter
+from foveate.tasks.relevance import relative, relevance, unrelated_cosines
+from foveate.tasks.summarize import importance
+from foveate.tasks.tokens import DEFAULT_TOKENS as DEFAULT_TOKENS
+from foveate.tasks.tokens import Counter, estimate_tokens, token_counter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-DEFAULT_TOKENS = 4000
-
-# How closely a sentence is seen if this is what is shown, and the weights in w. Chosen on twelve
-# meetings of QMSum's validation part. There, with 1,000, 2,000 and 4,000 tokens, the prompt holds
-# 30, 54 and 76 % of the sentences that people marked as the answer; the best chunks of 190 words by
-# BM25 hold 29, 48 and 70 %. The optimum is flat: passages of 250 to 350 tokens differ by 0.5 on
-# average.
-HEADING = 0.02  # the heading of its section
-BEST = 0.1  # the best sentence of its passage
-SALIENCE_SHARE = 0.1
-TEMPERATURE = 0.04
+# Chosen on twelve meetings of QMSum's validation part and on five documents each of the development
+# parts of papers, PEPs, proposals and articles, whose headings were the queries.
+HEADING = 0.02  # how closely a sentence is seen if only the heading of its section is shown
+NEIGHBOURHOOD = 250  # tokens
+TEMPERATURE = 0.03  # of relevance
+GIST_TEMPERATURE = 0.04  # of how central sentences are
+# Of 18 general questions of QMSum, all but one are closer to one of these requests; of 115 specific
+# ones and headings, none is.
+OVERVIEWS = (
+    "Summarize the document.",
+    "What is this text about?",
+    "What are the main points?",
+    "Give an overview of everything that is said here.",
+    "What were the conclusions of the whole meeting?",
+)
+OVERVIEW_THRESHOLD = 0.5
 
 OUTLINE_SHARE = 0.25  # of the budget, up to which the outline is always shown
 
@@ -75,28 +82,30 @@ def context(
 ) -> Prompt:
     """Show documents to a language model, within a budget of tokens.
 
-    Documents are trees of sections, passages (neighbouring sentences of a section, some 300 tokens)
-    and sentences. A cut through the tree says how closely each part is seen. Of a section, only a
-    count is shown; or its heading; or also, of each of its passages, nothing, the best sentence, or
-    all. Among the cuts that fit, this is the one with the highest
+    Documents are trees of sections, passages (some 60 tokens: a few neighbouring sentences) and
+    sentences. A cut through the tree says what is seen: of a section, a count of its sentences; or
+    its heading; or also some of its passages. Among the cuts that fit, this is the one with the
+    highest
 
         F = Σ_s w(s) d(s),    Σ_s w(s) = 1
 
-    over all sentences s, where d(s) is how closely s is seen: 1 if it is shown, 0.1 if only the
-    best sentence of its passage is, 0.02 if only the heading of its section is, else 0. The weight
-    w(s) says how likely a reader looks for s, by relevance plus salience:
+    over all sentences s, where d(s) is 1 if s is shown, 0.02 if only the heading of its section is,
+    else 0. The weight w(s) says how likely a reader looks for s. Answers are stretches, of which
+    single sentences may share no word with the query, so it follows from all that is said nearby:
 
-        w = 0.9 softmax((r + r_p) / 0.08) + 0.1 softmax(c / 0.04)
+        w = softmax(n / 0.03),    n(s) = Σ_t k(s, t) r(t) / Σ_t k(s, t)
 
-    with the sentence's relevance r, by which `foveate.search` ranks it, the highest relevance r_p
-    in its passage, and c of `foveate.tasks.summarize.importance`. Without a query, w is
-    softmax(c / 0.04) over the sentences that may appear in a summary, and 0 for others.
+    over the sentences t of the same section, with r(t), by which `foveate.search` ranks them, and
+    k(s, t) = |t| exp(-x/250) for x tokens from the middle of s to that of t, which has |t|. Without
+    a query, w is softmax(c / 0.04) with c of `foveate.tasks.summarize.importance`. A query that
+    asks for an overview, such as "Summarize the meeting", counts as none: its `relative` cosine
+    with one of `OVERVIEWS` is above 0.5.
 
-    The optimum is exact, see `foveate.tasks.cut.best_cut`. Tokens are counted piece by piece, with
-    a mark of what is left out after each heading and each passage, so the prompt may turn out a few
-    per cent shorter than the budget. Headings come first: those down to the deepest level at which
-    they take at most a quarter of the budget are shown in any case, as is the title of a single
-    document.
+    The optimum is exact, see `foveate.tasks.cut.best_cut`, for costs with a mark of what is left
+    out after each heading and each passage. What is free because most of these are not needed is
+    spent again, until nothing more fits. Headings come first: those down to the deepest level at
+    which they take at most a quarter of the budget are shown in any case, as is the title of a
+    single document.
 
     Args:
         query: What is looked for; None for a digest.
@@ -160,21 +169,32 @@ def weigh(
         parts: Their `outline`.
         encoder: The encoder that made them.
     """
-    gists = []
-    for document, its_vectors in zip(documents, vectors, strict=True):
-        scores = importance(document, its_vectors, encoder)
-        if query is None:
-            is_candidate = torch.zeros(len(scores), dtype=torch.bool)
-            is_candidate[gist_candidates(document, its_vectors)] = True
-            scores = scores.masked_fill(~is_candidate, -torch.inf)
-        gists.append(scores)
-    salience = _softmax(torch.cat(gists))
-    if query is None:
-        return salience
-    scores = torch.cat(relevance(query, documents, vectors, encoder))
-    sizes = torch.tensor([len(passage) for part in parts for passage in part.passages])
-    highest = torch.segment_reduce(scores, "max", lengths=sizes).repeat_interleave(sizes)
-    return (1 - SALIENCE_SHARE) * _softmax((scores + highest) / 2) + SALIENCE_SHARE * salience
+    if query is None or asks_for_overview(query, encoder):
+        gists = [
+            importance(document, its_vectors, encoder)
+            for document, its_vectors in zip(documents, vectors, strict=True)
+        ]
+        return _softmax(torch.cat(gists).numpy() / GIST_TEMPERATURE)
+    scores = torch.cat(relevance(query, documents, vectors, encoder)).numpy()
+    texts = [f" {one.text}" for document in documents for one in document.sentences()]
+    sizes = np.array(estimate_tokens(texts), np.float64)
+    inside = [slice(part.sentences.start, part.sentences.stop) for part in parts]
+    near = np.concatenate([_mean_nearby(scores[one], sizes[one]) for one in inside])
+    return _softmax(near / TEMPERATURE)
+
+
+def asks_for_overview(query: str, encoder: Encoder) -> bool:
+    """Return whether a query asks what a whole document says.
+
+    Example:
+        >>> from foveate import Encoder
+        >>> encoder = Encoder.from_pretrained()
+        >>> [asks_for_overview(one, encoder) for one in ("Summarize it.", "Who eats cod?")]
+        [True, False]
+    """
+    vectors = unit(encoder.encode_queries([query, *OVERVIEWS]))
+    unrelated = unrelated_cosines(vectors[:1], encoder)
+    return bool((relative(vectors[1:] @ vectors[0], unrelated) > OVERVIEW_THRESHOLD).any())
 
 
 def fit(
@@ -197,33 +217,32 @@ def fit(
         ValueError: The budget is too small even for the title.
     """
     all_lines = lines(documents)
-    tree = _tree(parts, weights, _count(parts, all_lines, count))
+    tree = _tree(parts, weights, all_lines, count)
     is_required = _is_required(parts, tree, tokens, is_single=len(documents) == 1)
     budget = tokens - int(tree.costs[is_required].sum())
     if len(documents) > 1:
         budget -= count([documents_left_out(len(documents))])[0]
     node_costs = np.where(is_required, 0, tree.costs)
+    prompt = None
     while budget >= 0:
         is_open = best_cut(tree.gains, node_costs, tree.ends, budget) | is_required
         opened = set(tree.part[is_open & tree.is_heading].tolist())
-        shown = sorted(i for node in np.flatnonzero(is_open) for i in tree.sentences[node])
         if not opened:
             break
+        shown = sorted(i for node in np.flatnonzero(is_open) for i in tree.sentences[node])
         text = render(parts, all_lines, opened, set(shown))
         [used] = count([text])
         if used <= tokens:
-            return _prompt(text, used, float(tree.gains[is_open].sum()), documents, shown)
-        budget -= used - tokens  # tokenizers need not be additive
-    raise ValueError(f"{tokens:,} tokens are too few even for the title: give a larger budget")
-
-
-class _Costs(NamedTuple):
-    """Tokens of the headings, of the sentences, of these with their speakers, and of `[… 7]`."""
-
-    headings: Ints
-    sentences: Ints
-    spoken: Ints
-    mark: int
+            seen = float(tree.gains[is_open].sum())
+            if prompt is not None and seen <= prompt.seen:
+                break
+            prompt = _prompt(text, used, seen, documents, shown)
+        elif prompt is not None:
+            break
+        budget += tokens - used  # what marks did not take; or tokenizers are not additive
+    if prompt is None:
+        raise ValueError(f"{tokens:,} tokens are too few even for the title: give a larger budget")
+    return prompt
 
 
 class _Tree(NamedTuple):
@@ -246,68 +265,72 @@ class _Tree(NamedTuple):
     sentences: list[Sequence[int]]
 
 
-def _count(parts: Sequence[Part], all_lines: Sequence[Line], count: Counter) -> _Costs:
-    sentences = np.array(count([f"\n{line.number} {line.text}" for line in all_lines]))
-    speakers = list({line.speaker for line in all_lines})
-    of_speakers = dict(zip(speakers, count(speakers), strict=True))
-    return _Costs(
-        np.array(count([part.heading for part in parts])),
-        sentences,
-        sentences + np.array([of_speakers[line.speaker] for line in all_lines]),
-        count([left_out(len(all_lines))])[0],
-    )
-
-
-def _softmax(scores: Tensor) -> Floats:
-    weights: Floats = (scores.double() / TEMPERATURE).softmax(0).numpy()
+def _softmax(scores: Floats) -> Floats:
+    powers: Floats = np.exp(scores - scores.max())
+    weights: Floats = powers / powers.sum()
     return weights
 
 
-def _tree(parts: Sequence[Part], weights: Floats, costs: _Costs) -> _Tree:
+def _mean_nearby(scores: Floats, sizes: Floats) -> Floats:
+    """Compute n of `context` for the sentences of a section.
+
+    Args:
+        scores: r, `(sentences,)`.
+        sizes: Their tokens.
+    """
+    steps = (sizes[1:] + sizes[:-1]) / 2  # from the middle of a sentence to that of the next
+    decay = np.exp(-steps / NEIGHBOURHOOD)
+
+    def sum_nearby(values: Floats) -> Floats:
+        after = _decaying_sums(values[::-1], decay[::-1])[::-1]
+        total: Floats = _decaying_sums(values, decay) + after - values
+        return total
+
+    means: Floats = sum_nearby(scores * sizes) / sum_nearby(sizes)
+    return means
+
+
+def _decaying_sums(values: Floats, decay: Floats) -> Floats:
+    """Add to each value the sum before it times the decay in between."""
+    sums = []
+    total = 0.0
+    for value, factor in zip(values.tolist(), [0.0, *decay.tolist()], strict=False):
+        total = factor * total + value
+        sums.append(total)
+    return np.array(sums)
+
+
+def _tree(
+    parts: Sequence[Part], weights: Floats, all_lines: Sequence[Line], count: Counter
+) -> _Tree:
     gains: list[float] = []
-    node_costs: list[int] = []
+    texts: list[str] = []
     ends: list[int] = []
-    part: list[int] = []
-    headings: list[int] = []
+    part_idx: list[int] = []
     sentences: list[Sequence[int]] = []
-
-    def add(idx: int, gain: float, cost: int, shown: Sequence[int], size: int) -> None:
-        gains.append(gain)
-        node_costs.append(cost)
-        ends.append(len(ends) + size)
-        part.append(idx)
-        sentences.append(shown)
-
     around: list[int] = []  # the nodes of the document and sections that are not complete
-    for idx, one in enumerate(parts):
-        for node in around[one.depth :]:
+    for idx, part in enumerate(parts):
+        for node in around[part.depth :]:
             ends[node] = len(ends)
-        del around[one.depth :]
+        del around[part.depth :]
         around.append(len(ends))
-        line = HEADING if one.heading else 0.0
-        own = weights[one.sentences.start : one.sentences.stop]
-        cost = int(costs.headings[idx]) + costs.mark if one.heading else 0
-        add(idx, line * float(own.sum()), cost, (), 1)
-        headings.append(around[-1])
-        for passage in one.passages:
-            inside = weights[list(passage)]
-            best = passage[int(inside.argmax())]
-            others = [i for i in passage if i != best]
-            rest = float(inside.sum() - weights[best])
-            gain = (1 - line) * float(weights[best]) + (BEST - line) * rest
-            add(idx, gain, int(costs.spoken[best]) + costs.mark, (best,), 1 + bool(others))
-            if others:
-                add(idx, (1 - BEST) * rest, int(costs.spoken[others].sum()), others, 1)
+        seen = HEADING if part.heading else 0.0
+        inside = weights[part.sentences.start : part.sentences.stop]
+        gains += [seen * inside.sum()]
+        gains += [(1 - seen) * weights[list(passage)].sum() for passage in part.passages]
+        texts += [part.heading, *(passage_text(one, all_lines) for one in part.passages)]
+        sentences += [(), *part.passages]
+        part_idx += [idx] * (1 + len(part.passages))
+        ends += range(len(ends) + 1, len(gains) + 1)
     for node in around:
         ends[node] = len(ends)
-    is_heading = np.zeros(len(ends), bool)
-    is_heading[headings] = True
+    [mark] = count([left_out(len(all_lines))])
     return _Tree(
         np.array(gains),
-        np.array(node_costs),
+        np.array(count(texts)) + np.array([mark if text else 0 for text in texts]),
         np.array(ends),
-        np.array(part),
-        is_heading,
+        np.array(part_idx),
+        np.array([not shown for shown in sentences]),
         sentences,
     )
 

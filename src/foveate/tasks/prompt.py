@@ -7,7 +7,7 @@ from foveate.documents import Document
 from foveate.tasks.surroundings import sentence_separators, title_of
 from foveate.tasks.tokens import estimate_tokens
 
-PASSAGE_TOKENS = 300
+PASSAGE_TOKENS = 60
 _DEEPEST_HEADING = 6  # in Markdown
 
 
@@ -81,7 +81,7 @@ def lines(documents: Sequence[Document]) -> list[Line]:
 
 
 def _passages(sentences: range, sizes: Sequence[int]) -> Iterator[range]:
-    """Divide the sentences of a section into passages of at most 300 tokens, if they have several.
+    """Divide the sentences of a section into passages of at most 60 tokens, if they have several.
 
     Args:
         sentences: The sentences.
@@ -96,6 +96,13 @@ def _passages(sentences: range, sizes: Sequence[int]) -> Iterator[range]:
             start, total = i, sizes[i]
     if sentences:
         yield range(start, sentences.stop)
+
+
+def passage_text(sentences: Sequence[int], all_lines: Sequence[Line]) -> str:
+    """Return what is added to a prompt to show a passage."""
+    first, *others = sentences
+    shown = [all_lines[i].show(all_lines[i].separator) for i in others]
+    return "".join([all_lines[first].show("\n"), *shown])
 
 
 def left_out(number: int) -> str:

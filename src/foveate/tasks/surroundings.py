@@ -59,14 +59,14 @@ def surroundings(
     section_ends = list(accumulate(section.num_own_sentences for _, section in document.walk()))
     found = []
     for result, part in zip(results, marked or results, strict=True):
-        first, end = _sentences_of(result, starts)
-        section = bisect_right(section_ends, first)
+        inside = sentences_of(result, starts)
+        section = bisect_right(section_ends, inside.start)
         section_start = section_ends[section - 1] if section else 0
         around = range(
-            max(first - num_sentences, section_start),
-            min(end + num_sentences, max(section_ends[section], end)),
+            max(inside.start - num_sentences, section_start),
+            min(inside.stop + num_sentences, max(section_ends[section], inside.stop)),
         )
-        is_marked = range(*_sentences_of(part, starts))
+        is_marked = sentences_of(part, starts)
         found.append([NearbySentence(spans[i], i in is_marked, separators[i]) for i in around])
     return found
 
@@ -86,7 +86,12 @@ def sentence_separators(document: Document) -> list[str]:
     ]
 
 
-def _sentences_of(span: Span, starts: list[int]) -> tuple[int, int]:
-    """Return the index of the first sentence that a span touches, and that after the last one."""
+def sentences_of(span: Span, starts: Sequence[int]) -> range:
+    """Return the indices of the sentences that a span touches.
+
+    Args:
+        span: A span of a document.
+        starts: Where each sentence of the document starts.
+    """
     first = max(bisect_right(starts, span.start) - 1, 0)
-    return first, max(bisect_left(starts, span.end), first + 1)
+    return range(first, max(bisect_left(starts, span.end), first + 1))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+DEFAULT_TOKENS = 4000  # of a prompt
 BYTES_PER_TOKEN = 4
 
 Counter = Callable[[Sequence[str]], list[int]]

@@ -8,6 +8,7 @@ import { wordsOf } from "./highlights.js";
 import { NotesPanel } from "./notes.js";
 import { QueryPanel, findWords } from "./query-panel.js";
 import { Latest, copy, nothing, resultItem } from "./results.js";
+import { Writing } from "./writing.js";
 
 const TYPING = 250; // milliseconds without a key after which a request is sent
 const TOP_HITS = 12;
@@ -198,6 +199,7 @@ export class Answers {
       keywords: new KeywordsPanel(this),
       notes: new NotesPanel(this, onNotes),
     };
+    this.panels.ask.writing = new Writing(this, this.panels.ask);
     byId("search-by").addEventListener("change", (event) => {
       const scope = byId("search-scope");
       scope.disabled = event.target.value === "words"; // which are only found in the document

@@ -90,6 +90,8 @@ export async function uploadFile(file) {
 
 export const uploadText = (text, title) => post("documents", title ? { text, title } : { text });
 
+export const health = () => get("healthz");
+
 export const listDocuments = (query, offset, limit, signal) =>
   get(`documents?${new URLSearchParams({ query, offset, limit })}`, signal);
 
@@ -116,3 +118,20 @@ export const search = (request, signal) => post("search", request, signal);
 export const ask = (request, signal) => post("ask", request, signal);
 export const summarize = (request, signal) => post("summarize", request, signal);
 export const keywords = (request, signal) => post("keywords", request, signal);
+
+/** Yield what a language model writes, line by line, see the service's description of `write`. */
+export async function* write(request, signal) {
+  const { body } = await send("POST", "write", { json: request, signal });
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines.map((one) => JSON.parse(one))) {
+      if (line.detail) throw new ApiError(line.detail, 200);
+      yield line;
+    }
+  }
+}

@@ -54,6 +54,7 @@ class App {
     this.rest = debounce(() => this.#remember(), RESTING);
     this.hover = debounce((sentence) => this.#attend(sentence), HOVERING);
     this.#listen();
+    api.health().then(({ llm }) => (byId("ask-write").hidden = !llm), showError);
     this.#arrive();
   }
 

@@ -23,6 +23,7 @@ export class QueryPanel {
     this.marked = nothing();
     this.found = null; // what is listed
     this.running = null; // a promise of it
+    this.writing = null; // what a language model answers
     this.latest = new Latest(byId(name));
     this.query = byId(`${name}-query`);
     this.scope = byId(`${name}-scope`);
@@ -33,6 +34,7 @@ export class QueryPanel {
     const form = byId(`${name}-form`);
     form.addEventListener("input", () => {
       this.found = this.running = null;
+      this.writing?.clear();
       later();
     });
     form.addEventListener("submit", async (event) => {
@@ -50,6 +52,7 @@ export class QueryPanel {
   /** Go on with an opened document or, if it is null, with the library. */
   open(reading) {
     this.reading = reading;
+    this.writing?.clear();
     this.scope.disabled = !reading;
     if (!reading) {
       this.found = this.isAboutLibrary ? this.found : null;

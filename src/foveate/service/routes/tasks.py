@@ -114,8 +114,9 @@ async def write(request: Request) -> StreamingResponse:
     """Have the language model that the service was started with answer, or write a summary.
 
     The answer is lines of JSON, as they come. Each part begins with its `title`, empty except in a
-    summary section by section; pieces of its `text` follow; then `written`, the whole text, with
-    its `sentences` and the places that they have `cited`. A line with `detail` says what failed.
+    summary section by section, and the sentences of the document that the model is `shown`; pieces
+    of its `text` follow; then `written`, the whole text, with its `sentences` and the places that
+    they have `cited`. A line with `detail` says what failed.
     """
     service = service_of(request)
     llm = service.llm
@@ -256,7 +257,7 @@ def _context(
     return ContextResult(
         text=prompt.text,
         tokens=prompt.tokens,
-        sentences=_numbered(prompt, prompt.spans, view),
+        sentences=_numbered(prompt, prompt.spans, service, view),
     )
 
 
@@ -273,17 +274,24 @@ def _prompt(service: Service, arguments: ContextRequest, view: DocumentView | No
 
 
 def _numbered(
-    prompt: Prompt, spans: Mapping[int, Span], view: DocumentView | None
+    prompt: Prompt, spans: Mapping[int, Span], service: Service, view: DocumentView | None
 ) -> list[ContextSentenceModel]:
-    """Return the places of sentences of a prompt."""
-    return [
-        ContextSentenceModel(
-            number=number,
-            document=library_id(prompt.document_idx[number]) if view is None else view.id,
-            span=SpanModel.from_span(span),
-        )
-        for number, span in spans.items()
-    ]
+    """Return the places of sentences of a prompt whose documents have not been removed since."""
+    found = []
+    for number, span in spans.items():
+        holder = view
+        if view is None and service.library is not None:
+            holder = service.library.view(library_id(prompt.document_idx[number]))
+        if holder is not None:
+            found.append(
+                ContextSentenceModel(
+                    number=number,
+                    document=holder.id,
+                    sentence_idx=holder.sentence_idx(span.start),
+                    span=SpanModel.from_span(span),
+                )
+            )
+    return found
 
 
 def _requests(
@@ -307,7 +315,10 @@ def _written(service: Service, llm: LLM, requests: Sequence[_Request]) -> Iterat
     """Yield the lines of `write`: what the model writes, as it comes, and what it cites."""
     try:
         for title, prompt, instructions, request, view in requests:
-            yield _line(title=title)
+            shown = (
+                [] if view is None else [view.sentence_idx(x.start) for x in prompt.spans.values()]
+            )
+            yield _line(title=title, shown=shown)
             pieces = []
             for piece in llm.stream(instructions, request):
                 pieces.append(piece)
@@ -318,7 +329,7 @@ def _written(service: Service, llm: LLM, requests: Sequence[_Request]) -> Iterat
                 sentences=[
                     {**asdict(one), "is_supported": one.is_supported} for one in written.sentences
                 ],
-                cited=[one.model_dump() for one in _numbered(prompt, written.spans, view)],
+                cited=[one.model_dump() for one in _numbered(prompt, written.spans, service, view)],
             )
     except (OSError, ImportError) as error:
         yield _line(detail=str(error))
