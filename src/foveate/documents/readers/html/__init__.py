@@ -1,12 +1,13 @@
 """HTML, including malformed HTML: the content of a page without the boilerplate around it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 from foveate.documents import formulas
 from foveate.documents.blocks import (
+    UNSPLIT,
     Block,
     Heading,
     MappedText,
@@ -88,9 +89,31 @@ def read_fragment(text: str, start: int) -> list[Block]:
         start: Its offset in the source.
     """
     root = parse(text, start)
-    walk = _HtmlBlocks({element for element in root.elements() if is_invisible(element)})
+    return read_elements(root, {element for element in root.elements() if is_invisible(element)})
+
+
+def read_elements(root: Element, left_out: Collection[Element] = ()) -> list[Block]:
+    """Read all content of an element but the elements that are left out.
+
+    The attribute data-label of an element begins its first paragraph.
+    """
+    walk = _HtmlBlocks(set(left_out))
     walk.read(root)
     return walk.blocks
+
+
+def name_places(blocks: Iterable[Block]) -> None:
+    """Number the paragraphs below each heading, which the path of a span names."""
+    number = 0
+    previous: Block | None = None
+    for block in blocks:
+        if isinstance(block, Heading):
+            number = 0
+        elif block.text:
+            continues = isinstance(previous, Prose) and previous.kind == block.kind in UNSPLIT
+            number += not continues
+            block.place = f"paragraph {number}"
+        previous = block
 
 
 def _title(root: Element, blocks: list[Block]) -> str:
@@ -211,7 +234,8 @@ class _HtmlBlocks:
         if tag == "hr" or _PAGE_BREAK.search(element.attributes.get("style", "")):
             self.breaks.add(len(self.blocks))
         self.num_breaks = 0
-        self.marker = self.item_marker(element) if tag == "li" else self.marker
+        label = element.attributes.get("data-label", "")
+        self.marker = label or (self.item_marker(element) if tag == "li" else self.marker)
         pending.append((element, self.inner_context(element), iter(element.children)))
 
     def leave(self, element: Element) -> None:
@@ -223,7 +247,7 @@ class _HtmlBlocks:
             self.shown = MappedText()
             return
         self.flush()
-        if element.tag == "li":
+        if element.tag == "li" or "data-label" in element.attributes:
             self.marker = ""  # of an item without text
         elif element.tag == "dl":
             self.end_terms()
