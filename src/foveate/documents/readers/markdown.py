@@ -40,8 +40,9 @@ from foveate.documents.blocks import (
     name_set,
 )
 from foveate.documents.metadata import first_date, names_in, split_names
-from foveate.documents.readers import rst
 from foveate.documents.readers.html import read_fragment
+from foveate.documents.readers.plain.lines import TextLine
+from foveate.documents.readers.plain.preformatted import table_rows
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -316,12 +317,10 @@ class _MarkdownBlocks:
             yield from code_lines(MappedText.from_text(shown.strip(), at))
 
     def grid_table(self, token: Token) -> Iterator[Block]:
-        """Yield the rows of a table in a grid, as reStructuredText has them."""
-        first, last = self.spanned(token)
-        written = self.text[first:last]
-        rows = list(rst.read_part(_GRID_BORDER.sub(_without_colons, written), first))
-        kinds = {block.kind for block in rows if isinstance(block, Prose)}
-        yield from rows if kinds else code_lines(MappedText.from_text(written, first), "table")
+        """Yield the rows of a table in a grid."""
+        assert token.map is not None
+        lines = [TextLine(*_visible(line), 0) for line in self.lines[slice(*token.map)]]
+        yield from table_rows(self.text, lines)
 
     def simple_table(self, token: Token) -> Iterator[Block]:
         """Yield the rows of a table whose columns are below or between runs of dashes."""
@@ -407,8 +406,10 @@ def _prepared(lines: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], s
             is_option = False
 
 
-def _without_colons(border: re.Match[str]) -> str:
-    return border[0].replace(":", "=" if "=" in border[0] else "-")
+def _visible(line: re.Match[str]) -> tuple[int, int]:
+    """Return where the text of a line starts and ends, without the blanks around it."""
+    indent = len(line[0]) - len(line[0].lstrip())
+    return line.start() + indent, line.start() + len(line[0].rstrip())
 
 
 def _grid_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
@@ -418,7 +419,8 @@ def _grid_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     last = first + 1
     while last < end and _line(state, last)[:1] in ("+", "|"):
         last += 1
-    return _push(state, "grid_table", first, last, silent) if last > first + 2 else False
+    is_whole = last > first + 2 and _GRID_BORDER.fullmatch(_line(state, last - 1).rstrip())
+    return _push(state, "grid_table", first, last, silent) if is_whole else False
 
 
 def _simple_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:

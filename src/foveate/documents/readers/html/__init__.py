@@ -95,7 +95,8 @@ def read_fragment(text: str, start: int) -> list[Block]:
 def read_elements(root: Element, left_out: Collection[Element] = ()) -> list[Block]:
     """Read all content of an element but the elements that are left out.
 
-    The attribute data-label of an element begins its first paragraph.
+    The attribute data-label of an element begins its first paragraph; data-place is the place of
+    its paragraphs.
     """
     walk = _HtmlBlocks(set(left_out))
     walk.read(root)
@@ -167,6 +168,7 @@ class _HtmlBlocks:
     def __init__(self, left_out: set[Element]) -> None:
         self.left_out = left_out
         self.blocks: list[Block] = []
+        self.place: str | None = None
         self.shown = MappedText()
         self.context = _Context()
         self.marker = ""  # of the list item that begins
@@ -218,10 +220,11 @@ class _HtmlBlocks:
             pending.append((element, context, iter(element.children)))
             return
         self.flush()
+        self.place = element.attributes.get("data-place", self.place)
         if tag == "pre" and _is_code(element):
             self.marker = ""  # it belongs before the code, not before the text after it
             self.end_terms()
-            self.blocks += code_lines(_inner_text(element, self.left_out))
+            self.append(*code_lines(_inner_text(element, self.left_out)))
             return
         if tag == "table" and (rows := _data_rows(element, self.left_out)):
             self.marker = ""
@@ -320,7 +323,7 @@ class _HtmlBlocks:
             self.add(*formula)
         elif formula.shown:
             self.flush()
-            self.blocks.append(Prose(MappedText.from_text(*formula), kind="formula"))
+            self.append(Prose(MappedText.from_text(*formula), kind="formula"))
 
     def add(self, shown: str, start: int, end: int) -> None:
         if self.num_breaks and not shown.isspace():
@@ -344,7 +347,7 @@ class _HtmlBlocks:
                     self.end_terms()
                 *terms, block = definition_blocks(self.terms, self.shown, self.context.kind)
                 self.terms = []
-                self.blocks += [*terms, block]
+                self.append(*terms, block)
                 is_upper = str(self.shown).isupper()
                 look = Look(self.is_bold, self.context.is_centred, is_upper, None)
                 if block.kind == "prose":
@@ -354,7 +357,7 @@ class _HtmlBlocks:
 
     def end_terms(self) -> None:
         """Make the terms that have no definition paragraphs of their own."""
-        self.blocks += [Prose(term, kind=self.context.kind) for term in self.terms]
+        self.append(*(Prose(term, kind=self.context.kind) for term in self.terms))
         self.terms = []
 
     def read_table(self, table: Element, rows: list[list[Element]]) -> None:
@@ -363,7 +366,7 @@ class _HtmlBlocks:
             if isinstance(caption, Element) and caption.tag == "caption":
                 shown = _inner_text(caption, self.left_out).stripped()
                 if shown:
-                    self.blocks.append(Prose(shown, kind="caption"))
+                    self.append(Prose(shown, kind="caption"))
         num_head_rows = 0
         for row in rows:
             if row[0].parent is None or row[0].parent.parent is None:
@@ -372,7 +375,12 @@ class _HtmlBlocks:
                 break
             num_head_rows += 1
         cells = [[_cell(cell, self.left_out) for cell in row] for row in rows]
-        self.blocks += table_blocks(cells, num_head_rows)
+        self.append(*table_blocks(cells, num_head_rows))
+
+    def append(self, *blocks: Prose) -> None:
+        for block in blocks:
+            block.place = self.place
+            self.blocks.append(block)
 
 
 def _labels_admonition(heading: Element) -> bool:

@@ -142,12 +142,12 @@ def _parts(element: Element, names: frozenset[str]) -> Iterator[Element]:
             yield from _parts(child, names)
 
 
-class _Converter:
+class _Converter(tree.Builder):
     """Writes elements as those of HTML, which the reader of web pages turns into blocks."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
         self.vocabulary = vocabulary
-        self.length = 0  # of what has been written
         self.before = ""  # the end of the current paragraph
 
     def blocks(self, part: Element, depth: int) -> Iterator[Block]:
@@ -200,7 +200,7 @@ class _Converter:
             if (formula := node.find(".//math")) is not None:
                 self.add_formula(formula, parent, {"display": "block"})
             if not is_torn:
-                parent.children.append(tree.Element("div"))  # ends the paragraph
+                self.element(parent, "div")  # ends the paragraph
                 self.before = ""
             self.show(" ", parent)
         elif not (is_torn and name in vocabulary.floats):
@@ -213,10 +213,7 @@ class _Converter:
                 tag = "th"
             role = {"role": _ROLES[tag]} if tag in _ROLES else {}
             spans = {"colspan": node.get("cols", ""), "rowspan": node.get("rows", "")}
-            element = tree.Element(
-                "aside" if role else tag, spans | node.attrib | role, parent, self.length
-            )
-            parent.children.append(element)
+            element = self.element(parent, "aside" if role else tag, spans | node.attrib | role)
             self.before = self.before if tag in tree.INLINE else ""
             self.add_content(node, element)
             self.before = self.before if tag in tree.INLINE else ""
@@ -239,9 +236,7 @@ class _Converter:
             if child not in labels:
                 self.add(child, element)
             elif element.tag == "table":
-                caption = tree.Element("caption", {}, element, self.length)
-                element.children.append(caption)
-                self.add_content(child, caption)
+                self.add_content(child, self.element(element, "caption"))
             elif has_text:
                 is_caption = element.tag in ("figcaption", "div")
                 element.attributes["data-label"] = _label(child, is_caption=is_caption)
@@ -250,15 +245,11 @@ class _Converter:
             self.show("" if is_listed else child.tail, element)
 
     def add_formula(self, math: Element, parent: tree.Element, attributes: dict[str, str]) -> None:
-        element = tree.Element("math", attributes, parent, self.length)
-        parent.children.append(element)
-        self.show(formulas.from_mathml(math), element)
+        self.show(formulas.from_mathml(math), self.element(parent, "math", attributes))
 
     def show(self, text: str | None, parent: tree.Element) -> None:
-        if text:
-            start, self.length = self.length, self.length + len(text)
-            parent.children.append(tree.Text(text, start, self.length))
-            self.before = (self.before + text)[-_LOOKED_AT:]
+        super().show(text or "", parent)
+        self.before = (self.before + (text or ""))[-_LOOKED_AT:]
 
     def is_note_mark(self, node: Element, parent: tree.Element) -> bool:
         """Return whether an element is the mark of a note or reference, and no part of the text."""
