@@ -65,7 +65,6 @@ from foveate.documents.readers.plain.preformatted import (
     is_log,
     table_rows,
 )
-from foveate.documents.readers.plain.run_ins import split_run_ins
 from foveate.documents.readers.plain.undivided import divide
 from foveate.documents.structure import Kind
 
@@ -103,7 +102,7 @@ def read_lines(text: str) -> ParsedText:
     if is_log(text, lines):
         return ParsedText(None, [_line(text, line, "table") for line in lines])
     blocks, apart, wrapped = divide(text, blocks)
-    chunks = split_run_ins(list(chunks_of(text, blocks)))
+    chunks = list(chunks_of(text, blocks))
     for chunk in chunks:
         chunk.is_wrapped = chunk.lines[0].start in wrapped
     mark_parts(chunks)
