@@ -85,7 +85,7 @@ def read(text: str, vocabulary: Vocabulary) -> tuple[ParsedText, Element]:
         root = _parse(text)
         converter = _Converter(vocabulary)
         blocks: list[Block] = []
-        for part in _parts(root, vocabulary.parts):
+        for part in _parts(root, vocabulary):
             if part.tag in vocabulary.sections:
                 blocks += converter.section(part, 1)
             else:
@@ -99,7 +99,7 @@ def read(text: str, vocabulary: Vocabulary) -> tuple[ParsedText, Element]:
         raise DocumentError("nests its elements too deep: flatten some.") from error
     title = root.find(vocabulary.title)
     html.name_places(blocks)
-    shown = "" if title is None else collapse("".join(title.itertext()))
+    shown = None if title is None else converter.text(title)
     return compose_text(shown or None, blocks), root
 
 
@@ -133,13 +133,13 @@ def _reject_entities(*_: object) -> NoReturn:
     raise DocumentError("declares or fetches XML entities, which is refused: write them out.")
 
 
-def _parts(element: Element, names: frozenset[str]) -> Iterator[Element]:
-    """Yield the outermost elements of these names."""
+def _parts(element: Element, vocabulary: Vocabulary) -> Iterator[Element]:
+    """Yield the outermost parts within an element."""
     for child in element:
-        if child.tag in names:
+        if child.tag in vocabulary.parts:
             yield child
-        else:
-            yield from _parts(child, names)
+        elif child.tag not in vocabulary.hidden:
+            yield from _parts(child, vocabulary)
 
 
 class _Converter(tree.Builder):
@@ -172,12 +172,15 @@ class _Converter(tree.Builder):
     def section(self, section: Element, depth: int) -> Iterator[Block]:
         """Yield the heading and the blocks of a section."""
         title = section.find(self.vocabulary.heading)
-        shown = tree.Element("")
-        if title is not None:
-            self.add_content(title, shown)
         default = self.vocabulary.default_headings.get(section.tag, "")
-        yield Heading(depth, default if title is None else shown.text())
+        yield Heading(depth, default if title is None else self.text(title))
         yield from self.blocks(section, depth)
+
+    def text(self, title: Element) -> str:
+        """Return the text of a title, without the marks of notes."""
+        shown = tree.Element("")
+        self.add_content(title, shown)
+        return collapse(shown.text())
 
     def paragraphs(self, elements: list[Element]) -> list[Block]:
         """Return the blocks of elements without sections."""
