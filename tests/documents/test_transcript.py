@@ -71,13 +71,6 @@ def test_other_texts_are_no_transcripts(tmp_path, text):
     assert {speaker for speaker, _ in turns(Document.from_file(path))} == {None}
 
 
-def numbered(*pages):
-    """Pages of a court record: its lines, with their numbers."""
-    return "\f".join(
-        "".join(f"{n:>2}   {line}\n" for n, line in enumerate(page, 1)) for page in pages
-    )
-
-
 PARLIAMENT = """\
 Harbour Dues Bill
 
@@ -103,19 +96,6 @@ Mr. Hale: It has stopped.
 
 Ms. Kell: It starts again in May.
 """
-COURT = numbered(
-    [
-        *("THE COURT:  Call your witness.", "MR. ORD:  We call Ann Lee.", "DIRECT EXAMINATION"),
-        *("BY MR. ORD:", "Q.   Where were you on the night of", "the storm?", "A.   At home."),
-        *(
-            "MS. VANE:  Objection.",
-            "THE COURT:  Overruled.",
-            "Q    (BY MR. ORD) Alone?",
-            "A.   No.",
-        ),
-    ],
-    ["CROSS-EXAMINATION", "BY MS. VANE:", *(f"{mark}.   Once more." for mark in "QAQAQAQA")],
-)
 CONGRESS = """\
   The PRESIDING OFFICER. The Senator is recognized.
   Mr. HALE. Mr. President, I rise to speak about the harbours of this

@@ -81,12 +81,13 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
     "tikzset titlehead usepackage usetheme usetikzlibrary vphantom vspace cline"
 )
-_MARKS_OF_AUTHORS = name_set(  # and what else appears next to a name: they are not part of it
-    "affil altaffiliation altaffilmark authormark corref ead email footnote footnotemark fnmark "
-    "fnref href IEEEauthorblockA IEEEauthorrefmark IEEEmembership inst institute mailto orcid "
-    "orcidID orcidicon orcidlink textsuperscript thanks tnoteref url"
+_NAME_MARKS = re.compile(  # and what else appears next to a name, but is not part of it
+    r"\$[^$]*\$|\\(?:affil|altaffil\w*|authormark|corref|ead|email|f(?:oot)?n\w+|href|IEEE\w*(?:A|mark|ship)"
+    r"|inst\w*|mailto|orcid\w*|textsuperscript|thanks|tnoteref|url)\*?(?:\[[^\]]*\])?(?:\s*\{[^{}]*\})*"
 )
-_CONTINUED = re.compile(r"(?:[,;&]|\band)\s*\Z")
+_AUTHORS_END = re.compile(r"\\(?:and|And|AND)\b")
+_GAP = re.compile(r"\\q?quad\b")
+_LINE_END = re.compile(r"(?<![,;&])(?<!\band)\s*(?:\\\\|\n[ \t]*\n)")
 _LAST_ARGUMENT = {"href": 2, "textcolor": 2, "multicolumn": 3, "multirow": 3, "parbox": 2}
 _REFERENCES = name_set("ref vref eqref cref Cref autoref nameref labelcref")
 _RULES = name_set(
@@ -150,6 +151,7 @@ _NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\*")
 _LABEL = re.compile(r"\blabel(\*?)\s*=\s*((?:\{(?:[^{}]|\{[^{}]*\})*\}|[^,{}])+)")
 _SHORT_LABEL = re.compile(r"([^\\{}=,<>]{0,20}?)(1|\b[AaIi])([^\w\\{}=,<>]{0,3})")
 _LIST_START = re.compile(r"\bstart\s*=\s*([0-9]{1,6})\b")
+_MAX_LABEL = 100  # characters of the source of a label
 _MAX_OPTION = 60  # tokens in an argument in brackets
 _MAX_DEPTH = 30  # of arguments within arguments, and of macros within macros
 _MAX_VERBATIM = 500  # characters within a line
@@ -341,35 +343,14 @@ class _LatexBlocks:
     def _names(self, source: _Source, span: tuple[int, int], depth: int) -> Iterator[str]:
         r"""Yield the names in the argument of \author.
 
-        Those of each author or group of authors, separated by \and, are in the first line, which a
-        comma or "and" continues; their addresses follow.
+        Those of each author or group of authors are in the first line, which a comma or "and"
+        continues; their addresses follow.
         """
-        line, is_over = "", False
-        index, end = span
-        begin = index
-        while index < end:
-            kind, text, _ = source.tokens[index]
-            is_mark = kind == "math" or (kind == "macro" and text in _MARKS_OF_AUTHORS)
-            is_next = kind == "macro" and text.lower() == "and"
-            is_gap = kind == "macro" and text in ("quad", "qquad")
-            at = index
-            index += 1
-            if not (is_mark or is_next or is_gap or kind in ("row", "par")):
-                continue
-            if not is_over:
-                line += " " + self._aside(source, (begin, at), depth) + (";" if is_gap else "")
-            if is_next:
-                yield from split_names(line)
-                line, is_over = "", False
-            elif kind in ("row", "par"):
-                is_over = bool(line.strip()) and not _CONTINUED.search(line)
-            elif is_mark:
-                _, index = _option(source, index, end)
-                _, index = _arguments(source, index, end, 1 if kind == "macro" else 0)
-            begin = index
-        if not is_over:
-            line += " " + self._aside(source, (begin, end), depth)
-        yield from split_names(line)
+        written = _NAME_MARKS.sub("", _written(source, span))
+        for group in _AUTHORS_END.split(written):
+            line = _LINE_END.split(group.strip(), maxsplit=1)[0]
+            named = _tokenize(_GAP.sub(";", line))
+            yield from split_names(self._aside(named, (0, len(named.tokens)), depth))
 
     def _begin(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
         self._flush()
@@ -413,7 +394,8 @@ class _LatexBlocks:
             label = (self._marker_of(self._environment) if given[1] else "") + given[2]
         elif short := _SHORT_LABEL.fullmatch(options.strip()):
             label = f"{short[1]}\\{_NUMERALS[short[2]]}*{short[3]}"
-        environment.label = label if _NUMBER.search(label) else ""
+        is_number = _NUMBER.search(label) and len(label) <= _MAX_LABEL
+        environment.label = label if is_number else ""
         start = _LIST_START.search(options)
         environment.count = int(start[1]) - 1 if start else 0
         environment.depth += 1

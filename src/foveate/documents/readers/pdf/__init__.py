@@ -27,12 +27,10 @@ from foveate.documents.readers.pdf.extraction import (
     read_page,
     read_title,
 )
-from foveate.documents.readers.pdf.flow import divide_columns, join_flow, mark_references
+from foveate.documents.readers.pdf.flow import join_flow, mark_references
 from foveate.documents.readers.pdf.furniture import drop_line_numbers, remove_furniture
 from foveate.documents.readers.pdf.headings import (
     find_title,
-    front_matter,
-    gather_front_matter,
     is_title,
     mark_headings,
     tidy_headings,
@@ -43,7 +41,7 @@ from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
-from foveate.documents.readers.pdf.words import Words, mirror, read_words
+from foveate.documents.readers.pdf.words import Words, read_words
 from foveate.documents.structure import DocumentError, Landmark
 from foveate.progress import progress
 
@@ -142,9 +140,7 @@ def read_lines(page: Page, words: Words) -> list[Line]:
     segments = drop_line_numbers(find_segments(words), words)
     return [
         line
-        for frame, members in find_frames(
-            segments, words, mirror(page.rules, page.width) if words.is_mirrored else page.rules
-        )
+        for frame, members in find_frames(segments, words)
         for line in make_lines(page.number, words, members, frame)
     ]
 
@@ -194,11 +190,7 @@ def _compose(
     title = find_title(blocks, stated_title, typography)
     blocks = [block for block in blocks if not any(block is part for part in title)]
     blocks = part_run_ins(blocks, outline)
-    if title:
-        blocks = gather_front_matter(blocks, typography)
     mark_headings(blocks, outline, typography, authors, bool(title))
-    front = front_matter(blocks, typography) if title else 0
-    blocks = divide_columns(blocks[:front]) + blocks[front:]
     blocks = join_flow(mark_references(tidy_headings(blocks)))
     marks: defaultdict[int, set[str]] = defaultdict(set)
     for block in blocks:

@@ -27,9 +27,7 @@ from foveate.documents.structure import DocumentError
 
 LOCK = RLock()  # PDFium is not thread-safe
 
-_RULE_THICKNESS = 3.0  # points
 _NAME_SIZE = 256
-_TOUCHING = 0.03  # heights of a character between two that no space separates
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
 _BOLD = re.compile(
     r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
@@ -110,7 +108,6 @@ class Page:
         height: In points, as shown.
         characters: Its visible characters.
         fonts: The fonts that the characters use.
-        rules: `(rules, 4)` float32, boxes of its horizontal lines.
         has_picture: Whether a picture covers a good part of it.
     """
 
@@ -119,7 +116,6 @@ class Page:
     height: float
     characters: Characters
     fonts: list[Font]
-    rules: NDArray[np.float32]
     has_picture: bool
 
 
@@ -215,7 +211,7 @@ def _empty_page(number: int) -> Page:
         np.zeros(0, np.uint32), nothing, nothing[:, :2], nothing[:, 0], nothing[:, :2],
         np.zeros(0, np.int16), flags, flags,
     )  # fmt: skip
-    return Page(number, 612.0, 792.0, characters, [], nothing, False)
+    return Page(number, 612.0, 792.0, characters, [], False)
 
 
 _get_unicode = prototype(raw.FPDFText_GetUnicode, UINT, POINTER, INT)
@@ -248,9 +244,9 @@ class _PageReader:
         self, number: int, size: tuple[float, float], objects: Sequence[int], num_own: int
     ) -> Page:
         """Read the page; of its objects, the first `num_own` are not annotations."""
-        own_objects, rules, has_picture = self._read_objects(objects, num_own)
+        own_objects, has_picture = self._read_objects(objects, num_own)
         characters = self._read_characters(own_objects)
-        return Page(number, *size, characters, self._font_list, rules, has_picture)
+        return Page(number, *size, characters, self._font_list, has_picture)
 
     def _read_characters(self, own_objects: set[int]) -> Characters:
         handle = self._handle
@@ -268,8 +264,6 @@ class _PageReader:
         inside = np.bincount(np.cumsum(white), ~white & self._is_inside(boxes)) > 0  # by word
         visible = np.flatnonzero(~(white | second_halves) & inside[np.cumsum(white)])
         origins = self._read_origins(visible, boxes, owners)
-        for index in _suspicious_spaces(white, boxes, origins):
-            white[index] = not _is_generated(handle, index)
         spaced = np.zeros(count, np.bool_)
         spaced[1:] = white[:-1]
         drawn, sizes, directions, fonts = self._read_objects_of(
@@ -396,38 +390,28 @@ class _PageReader:
             )
         return self._fonts[key]
 
-    def _read_objects(
-        self, objects: Sequence[int], num_own: int
-    ) -> tuple[set[int], NDArray[np.float32], bool]:
+    def _read_objects(self, objects: Sequence[int], num_own: int) -> tuple[set[int], bool]:
         """Look at the objects of the page itself.
 
         Returns:
             The text objects that are not part of an embedded drawing; empty if the whole page is
-            embedded. The boxes of horizontal lines. Whether there is a large picture.
+            embedded. Whether there is a large picture.
         """
         bounds = np.zeros(4, np.float32)
         pointers = [bounds.ctypes.data + 4 * i for i in range(4)]
         own: set[int] = set()
-        rules: list[list[float]] = []
         left, bottom, right, top = self._bounds
-        area = (right - left) * (top - bottom)
         pictured = 0.0
         for item in objects[:num_own]:
             kind = get_type(item)
             if kind == raw.FPDF_PAGEOBJ_TEXT:
                 own.add(item)
-            elif kind in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE) and _get_bounds(
-                item, *pointers
-            ):
+            elif kind == raw.FPDF_PAGEOBJ_IMAGE and _get_bounds(item, *pointers):
                 x0, y0, x1, y1 = bounds.tolist()
-                if kind == raw.FPDF_PAGEOBJ_IMAGE:
-                    pictured += (x1 - x0) * (y1 - y0)
-                elif y1 - y0 < _RULE_THICKNESS < x1 - x0:
-                    rules.append([x0, y0, x1, y1])
+                pictured += (x1 - x0) * (y1 - y0)
         if own:
             own.update(item for item, _, _ in leaves(objects[num_own:]))
-        boxes = np.array(rules, np.float64).reshape(-1, 4)[:, [0, 3, 2, 1]]
-        return own, self._turn(boxes).astype(np.float32), pictured > 0.3 * area
+        return own, pictured > 0.3 * (right - left) * (top - bottom)
 
     def _turn(self, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn boxes (left, top, right, bottom) of the page's space to the page as shown."""
@@ -461,23 +445,6 @@ def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDA
     high, low = codes[:-1][first], codes[1:][first]
     joined[:-1][first] = 0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF)
     return joined, second_halves
-
-
-def _suspicious_spaces(
-    white: NDArray[np.bool_], boxes: NDArray[np.float32], origins: NDArray[np.float64]
-) -> list[int]:
-    """Return the indices of spaces between characters of one line that touch.
-
-    PDFium guesses the spaces that a file does not have, and takes kerning for one now and then.
-    """
-    if len(white) < 3:
-        return []
-    heights = boxes[:-2, 3] - boxes[:-2, 1]
-    gaps = np.abs(boxes[2:, 0] - boxes[:-2, 2])
-    touching = (gaps < _TOUCHING * np.abs(heights)) & (origins[2:, 1] == origins[:-2, 1])
-    between = white[1:-1] & ~white[:-2] & ~white[2:]
-    found: list[int] = (np.flatnonzero(between & touching) + 1).tolist()
-    return found
 
 
 _WHITE = np.array(

@@ -7,7 +7,7 @@ each is a paragraph, as word processors export them.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple
 
 from foveate.documents.headings import TERMS, is_name, is_paper_name, is_references
@@ -75,20 +75,10 @@ def divide(text: str, blocks: list[list[TextLine]]) -> Divided:
     lines = list(chain.from_iterable(blocks))
     if _has_long_lines(text, lines):
         return Divided([part for block in blocks for part in _single_lines(text, block)])
-    large = sum(len(block) for block in blocks if _longest_run(text, block) >= _MIN_LINES)
+    large = sum(len(block) for block in blocks if len(block) >= _MIN_LINES)
     if 2 * large < len(lines) or not is_wrapped([text[one.start : one.end] for one in lines]):
         return Divided(blocks)
     return _divide_wrapped(text, blocks)
-
-
-def _longest_run(text: str, block: list[TextLine]) -> int:
-    """Return the number of lines of a block or, if indentation shows lists, between their items."""
-    items = (
-        n
-        for n, (line, following) in enumerate(pairwise(block))
-        if line.indent < following.indent and begins_item(text[line.start : line.end])
-    )
-    return max(end - start for start, end in pairwise((0, *items, len(block))))
 
 
 def _has_long_lines(text: str, lines: Sequence[TextLine]) -> bool:
@@ -140,12 +130,8 @@ def _divide_wrapped(text: str, blocks: list[list[TextLine]]) -> Divided:
             begins = True
         elif n in rests:
             begins = False
-        elif n - 1 in headings or n - 1 in rests:
+        elif n - 1 in headings or n - 1 in rests or n <= num_front:
             begins = True
-        elif n <= num_front:  # each line is a paragraph, except for the rest of a long title
-            begins = len(divided) > 1 or n > _MAX_REST or not _continues_title(shown, n, width)
-            if not begins:
-                wrapped.add(0)
         elif in_references:
             begins = ENTRY.match(shown[n]) is not None
         else:
@@ -240,17 +226,6 @@ def _is_wrapped_title(shown: Sequence[str], n: int, width: int) -> bool:
         and below[0].isupper()
         and columns(below) > 0.6 * width
         and (_may_end(above) or columns(above) < 0.6 * width)
-    )
-
-
-def _continues_title(shown: Sequence[str], n: int, width: int) -> bool:
-    """Return whether a line continues the title above it, rather than names the authors."""
-    line, above = shown[n], shown[n - 1]
-    return _SMALL_END.search(above) is not None or (
-        line[0].islower()
-        and columns(above) > 0.4 * width
-        and _BY.match(line) is None
-        and not any(character in "@/" or character.isdigit() for character in line)
     )
 
 
