@@ -40,7 +40,7 @@ from foveate.documents.readers.pdf.metadata import read_metadata
 from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
-from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
+from foveate.documents.readers.pdf.scans import find_recognizer
 from foveate.documents.readers.pdf.words import Words, read_words
 from foveate.documents.structure import DocumentError, Landmark
 from foveate.progress import progress
@@ -89,7 +89,7 @@ def read(
         are = "is a picture" if len(pictures) == 1 else "are pictures"
         warnings.warn(
             f"{len(pictures)} of the {count} pages {are} without text, as from a scanner, and left "
-            "out: read them with --ocr (ocr=True), which needs the program tesseract.",
+            "out: read them with --ocr (ocr=True), which needs Tesseract or RapidOCR.",
             stacklevel=2,
         )
     authors = _attested(authors, pages)
@@ -155,10 +155,10 @@ def _read_pictures(
     data: bytes, indices: Sequence[int], pages: list[list[Line]], language: str
 ) -> None:
     """Read pages that are pictures."""
-    models = check_tesseract(language)
+    recognize = find_recognizer(language)
     with progress("Recognizing characters", len(indices)) as advance, opened(data) as document:
         for index in indices:
-            pages[index] = read_scan(document, index, models)
+            pages[index] = recognize(document, index)
             advance()
 
 
@@ -170,8 +170,8 @@ def _describe_lack(count: int, pictures: int, ocr: bool) -> str:
         return "has no text, and character recognition found none on its pages."
     what = "its only page is a picture" if count == 1 else f"its {count} pages are pictures"
     return (
-        f"has no text: {what}, as from a scanner; read it with --ocr, which needs the program "
-        "tesseract."
+        f"has no text: {what}, as from a scanner; read it with --ocr, which needs Tesseract or "
+        "RapidOCR."
     )
 
 
