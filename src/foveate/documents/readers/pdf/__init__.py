@@ -124,7 +124,7 @@ def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet],
                     page = read_page(document, index)
                     words = read_words(page)
                     # A word that occurs on many pages is kept once.
-                    words.texts = [known.setdefault(word, word) for word in words.texts]
+                    words.texts = list(map(known.setdefault, words.texts, words.texts))
                     pages.append(read_lines(page, words))
                     sheets.append(
                         Sheet(page.width, page.height, words.quarter_turns, words.is_mirrored)

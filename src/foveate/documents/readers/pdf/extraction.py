@@ -28,6 +28,7 @@ from foveate.documents.structure import DocumentError
 LOCK = RLock()  # PDFium is not thread-safe
 
 _NAME_SIZE = 256
+_STEP = 8  # characters
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
 _BOLD = re.compile(
     r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
@@ -256,8 +257,8 @@ class _PageReader:
         first, step = boxes.ctypes.data, 4 * boxes.itemsize
         rows = range(first, first + step * count, step)
         deque(map(_get_box, repeat(handle), range(count), rows), maxlen=0)
-        owners = np.fromiter(map(_get_object, repeat(handle), range(count)), np.uint64, count)
         white = np.isin(codes, _WHITE)
+        owners = self._read_owners(count, ~white & (boxes[:, 0] >= boxes[:, 2]))
         for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
             white[index] = _is_generated(handle, index)
         white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
@@ -294,6 +295,30 @@ class _PageReader:
         if _get_text(self._handle, 0, count, buffer.ctypes.data) == count + 1:
             return buffer[:count].astype(np.uint32)
         return np.fromiter(map(_get_unicode, repeat(self._handle), range(count)), np.uint32, count)
+
+    def _read_owners(self, count: int, asked: NDArray[np.bool_]) -> NDArray[np.uint64]:
+        """Return the text object of each character.
+
+        The characters between two of an object are of that object, too, which saves most calls.
+
+        Args:
+            count: Number of characters.
+            asked: Those that PDFium may have added, and hence have no object.
+        """
+
+        def ask(indices: NDArray[np.intp]) -> NDArray[np.uint64]:
+            handles = map(_get_object, repeat(self._handle), indices.tolist())
+            return np.fromiter(handles, np.uint64, len(indices))
+
+        if not count:
+            return np.zeros(0, np.uint64)
+        ends = np.append(np.arange(0, count, _STEP), count)
+        first = ask(ends[:-1])
+        is_one = np.append((first[1:] == first[:-1]) & (first[1:] != 0), False)
+        owners = np.repeat(first, np.diff(ends))
+        rest = np.flatnonzero(asked | ~np.repeat(is_one, np.diff(ends)))
+        owners[rest] = ask(rest)
+        return owners
 
     def _read_origins(
         self, visible: NDArray[np.intp], boxes: NDArray[np.float32], owners: NDArray[np.uint64]

@@ -123,6 +123,8 @@ class Line:
 
 def join_words(words: Sequence[str], glued: Sequence[bool]) -> str:
     """Write words with spaces where there are any."""
+    if not any(glued):
+        return " ".join(words)
     return "".join(
         word if is_glued or not number else f" {word}"
         for number, (word, is_glued) in enumerate(zip(words, glued, strict=True))
