@@ -280,10 +280,18 @@ def _find_formulas(lines: Sequence[Line], typography: Typography) -> dict[int, i
                 break
             certain = certain or is_formula(lines[end])
             end += 1
-        if certain and end > number:
+        if certain and end > number and not _is_last_of_paragraph(lines, number, typography):
             found[number] = end
         number = max(end, number + 1)
     return found
+
+
+def _is_last_of_paragraph(lines: Sequence[Line], number: int, typography: Typography) -> bool:
+    """Return whether a line looks like a formula only because a paragraph ends with it."""
+    line = lines[number]
+    if not number or line.left > line.frame.left + line.size:
+        return False
+    return line.baseline - lines[number - 1].baseline < 1.2 * typography.pitch(line)
 
 
 def _separates(
