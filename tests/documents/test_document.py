@@ -92,7 +92,7 @@ def test_impossible_sentences_are_refused(sentence, message):
         Document("Fish", (section,), "Cod swim. They eat.", source="fish.txt")
 
 
-def nested_jats(depth):
+def nested(depth):
     """Sections within sections, the innermost of them with a sentence."""
     section = Section(f"Depth {depth}", (Paragraph((Sentence("Cod swim.", 0, 9),)),))
     for level in range(depth - 1, 0, -1):
