@@ -419,8 +419,8 @@ class _LatexBlocks:
             self._shown.append(self._inline(source, label, depth) + " ")
         elif environment.label:
             environment.count += 1
-            label = _tokenize(self._marker_of(environment))
-            self._marker = self._inline(label, (0, len(label.tokens)), depth)
+            written = _tokenize(self._marker_of(environment))
+            self._marker = self._inline(written, (0, len(written.tokens)), depth)
             self._current = "item", self._marker.rstrip(".:"), ""
         return index
 
