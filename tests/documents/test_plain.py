@@ -661,6 +661,19 @@ def test_text_without_blank_lines(titles, expected):
         assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
 
 
+def test_a_long_list_does_not_make_text_above_it_lines():
+    item = (
+        "    {0}. Fish of kind {0}\n       They swim in the sea and eat what they find\n"
+        "       there, and nobody counts how many of\n       them are left in any year.\n"
+    )
+    items = "".join(item.format(number) for number in range(1, 13))
+    text = f"   Cod, eels and other fish of the sea have\n   made a contract.\n\n{items}"
+    assert paragraphs(text)[:2] == [
+        ("prose", ["Cod, eels and other fish of the sea have made a contract."]),
+        ("item", ["1. Fish of kind 1"]),
+    ]
+
+
 def test_wrapped_titles_of_text_without_blank_lines():
     title = "On the Lives of the Cod, the Herring and the Eel"
     names = "Ann Lee\nand Bob Ray"

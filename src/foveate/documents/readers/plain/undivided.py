@@ -75,10 +75,20 @@ def divide(text: str, blocks: list[list[TextLine]]) -> Divided:
     lines = list(chain.from_iterable(blocks))
     if _has_long_lines(text, lines):
         return Divided([part for block in blocks for part in _single_lines(text, block)])
-    large = sum(len(block) for block in blocks if len(block) >= _MIN_LINES)
+    large = sum(len(block) for block in blocks if _longest_run(text, block) >= _MIN_LINES)
     if 2 * large < len(lines) or not is_wrapped([text[one.start : one.end] for one in lines]):
         return Divided(blocks)
     return _divide_wrapped(text, blocks)
+
+
+def _longest_run(text: str, block: list[TextLine]) -> int:
+    """Return the number of lines of a block or, if indentation shows lists, between their items."""
+    items = (
+        n
+        for n, (line, following) in enumerate(pairwise(block))
+        if line.indent < following.indent and begins_item(text[line.start : line.end])
+    )
+    return max(end - start for start, end in pairwise((0, *items, len(block))))
 
 
 def _has_long_lines(text: str, lines: Sequence[TextLine]) -> bool:
