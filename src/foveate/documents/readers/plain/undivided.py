@@ -7,7 +7,7 @@ each is a paragraph, as word processors export them.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from foveate.documents.headings import TERMS, is_name, is_paper_name, is_references
