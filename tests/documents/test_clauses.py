@@ -167,14 +167,6 @@ def test_clauses_are_beside_those_that_are_headings_of_their_own():
     ]
 
 
-def test_titles_that_are_wrapped_before_their_end():
-    text = (
-        "LETTER\n\n1.      Defined\nTerms. The definitions of terms with capitals are in the last "
-        "section.\n\n2.      Fees. They are low.\n\n3.      Notices. None is due."
-    )
-    assert sections(Document.from_text(text)) == ["1. Defined Terms", "2. Fees", "3. Notices"]
-
-
 @pytest.mark.parametrize("start", ["1. Notice.", "1. Notice :", "Section 1."])
 def test_long_gaps_are_read_at_once(start):
     text = f"{start}{' ' * 20_000}a b\n\nSection 2. Notice. Text.\n\nSection 3. Notice. Text."

@@ -163,13 +163,18 @@ def test_without_headings_every_32_sentences_are_a_section(format):
     assert {section.title for section in document.sections} == {""}
 
 
+def nested_jats(depth):
+    parts = "".join(f"<sec><title>{number}</title><p>Text.</p>" for number in range(depth))
+    return f"<article><body>{parts}{'</sec>' * depth}</body></article>"
+
+
 def test_sections_nest_64_deep_and_no_deeper():
-    parts = "".join(f"<sec><title>{depth}</title><p>Text.</p>" for depth in range(5000))
-    jats = f"<article><body>{parts}{'</sec>' * 5000}</body></article>"
-    document = Document.from_text(jats, format="jats")
+    document = Document.from_text(nested_jats(150), format="jats")
     assert max(len(path) for path, _ in document.walk()) == 64
-    assert sum(1 for _ in document.sentences()) == 5000
+    assert sum(1 for _ in document.sentences()) == 150
     assert Document.from_dict(document.to_dict()) == document
+    with pytest.raises(DocumentError, match="nests its elements too deep"):
+        Document.from_text(nested_jats(5000), format="jats")
 
 
 @pytest.mark.parametrize("text", ["a \ud800 b", "a \0 b"])

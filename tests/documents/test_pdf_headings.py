@@ -146,24 +146,6 @@ def test_sections_of_statutes_are_in_parts():
     ]
 
 
-def test_pleadings_have_headings_on_their_first_page():
-    text = "The harbour was closed in winter because the ice reached the outer piers. " * 2
-    document = centred(
-        "John Roe, Plaintiff, v. Acme Corporation, Defendant",
-        "JURISDICTION#",
-        "1. " + text,
-        "FIRST CAUSE OF ACTION\n(Breach of Contract)#",
-        "2. " + text,
-        "PRAYER FOR RELIEF#",
-        "3. " + text,
-    )
-    assert [section.title for section in document.sections if section.title] == [
-        "JURISDICTION",
-        "FIRST CAUSE OF ACTION (Breach of Contract)",
-        "PRAYER FOR RELIEF",
-    ]
-
-
 def test_recitals_are_headed():
     document = centred(
         "This agreement is between Ann Lee and Bob Roe.",

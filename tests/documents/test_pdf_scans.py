@@ -1,4 +1,8 @@
-"""PDFs whose pages are pictures, read with Tesseract."""
+"""PDFs whose pages are pictures, read with Tesseract or RapidOCR."""
+
+import sys
+from importlib.util import find_spec
+from shutil import which
 
 import pytest
 
@@ -37,11 +41,12 @@ def test_scans_are_refused_if_they_are_not_to_be_recognized():
         document_of(writer.bytes())
 
 
-def test_without_tesseract(monkeypatch):
+def test_without_a_recognizer(monkeypatch):
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
     writer = scan("Pilots measure the channel.")
     writer.page()
-    with pytest.raises(DocumentError, match="needs the program tesseract: install it"):
+    with pytest.raises(DocumentError, match="RapidOCR: install one of them"):
         document_of(writer.bytes(), ocr=True)
 
 
@@ -59,18 +64,20 @@ def test_tables_of_tesseract():
     assert lines[1].frame.right == 112.5
 
 
-def test_scans_are_read():
-    from shutil import which
-
-    if which("tesseract") is None:
-        pytest.skip("tesseract is not installed")
-    writer = scan("Pilots measure the channel.")
+@pytest.mark.parametrize("engine", ["tesseract", "rapidocr"])
+def test_scans_are_read(engine, monkeypatch):
+    if not (which(engine) or find_spec(engine)):
+        pytest.skip(f"{engine} is not installed")
+    if engine == "rapidocr":
+        monkeypatch.setenv("PATH", "")
+    writer = scan("Pilots measure the channel.\nThey do so in May.")
     writer.page()
     writer.text(72, 100, "A page with text of its own.")
     writer.page()
     document = document_of(writer.bytes(), ocr=True)
     assert [sentence.text for sentence in document.sentences()] == [
         "Pilots measure the channel.",
+        "They do so in May.",
         "A page with text of its own.",
     ]
     box = document.spans()[0].boxes[0]

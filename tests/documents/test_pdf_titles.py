@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.documents.pdfs import LOREM, Writer, document_of, texts
+from tests.documents.pdfs import LOREM, Writer, document_of
 
 
 @pytest.mark.parametrize(
@@ -15,34 +15,6 @@ def test_title_of_the_metadata_unless_it_is_the_name_of_a_file(named, title):
     writer.column(72, 100, 440, LOREM)
     writer.page()
     assert document_of(writer.bytes()).title == title
-
-
-@pytest.mark.parametrize(
-    ("label", "size"),
-    [
-        *(("Technical Report No. 12", 20), ("WORKING PAPER SERIES", 20), ("TR-2004-12", 16)),
-        *(("Master’s Thesis", 20), ("University of Ys", 20), ("Journal of Pilots", 20)),
-    ],
-)
-def test_series_and_kinds_are_no_titles(label, size):
-    writer = Writer()
-    writer.center(60, label, size=size)
-    writer.center(110, "Dredging the Harbour of Ys", size=16)
-    writer.center(135, "Ann Lee", "Times-Roman", size=12)
-    writer.column(72, 170, 440, LOREM * 2)
-    writer.page()
-    document = document_of(writer.bytes())
-    assert document.title == "Dredging the Harbour of Ys"
-    assert label in document.text
-
-
-def test_a_title_no_larger_than_the_text_below_a_number():
-    writer = Writer()
-    writer.center(60, "YSCON2023-XXXX", size=16)
-    writer.center(110, "DREDGING THE HARBOUR OF YS")
-    writer.column(72, 170, 440, LOREM * 2)
-    writer.page()
-    assert document_of(writer.bytes()).title == "DREDGING THE HARBOUR OF YS"
 
 
 @pytest.mark.parametrize("title", ["Journal of Pilots", "University of Ys: Crest and Logos"])
@@ -79,17 +51,6 @@ def front_page(author):
     writer.column(318, 180, 240, "nel is small. Right. " + LOREM * 4)
     writer.page()
     return document_of(writer.bytes())
-
-
-def test_authors_side_by_side_are_before_the_text():
-    document = front_page("")
-    assert [section.title for section in document.sections] == ["", "Abstract"]
-    front = " ".join(
-        sentence.text for one in document.sections[0].paragraphs for sentence in one.sentences
-    )
-    assert front.index("Ann Lee") < front.index("Bob Roe")
-    assert front.count("Department of Pilots") == 2
-    assert "The measured depth of the channel is small." in texts(document, "prose")
 
 
 def test_the_names_of_authors_are_no_headings():

@@ -37,7 +37,7 @@ def test_broken_encodings_are_mended(codes, word):
         flags,
         flags,
     )
-    page = Page(1, 612, 792, characters, [Font(False, False, False, False)], boxes[:0], False)
+    page = Page(1, 612, 792, characters, [Font(False, False, False, False)], False)
     assert read_words(page).texts == [word]
 
 

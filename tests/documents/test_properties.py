@@ -110,7 +110,7 @@ PACKED = {
         r"\'e4 \u8217? \u55357? {{\field_{}}} {{\pntext_1.\tab}} \line",
     ),
 }
-COMPOSED = ("latex",)  # formats whose documents have a text of their own
+COMPOSED = ("latex", "rst")  # formats whose documents have a text of their own
 LETTERS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 
 

@@ -71,13 +71,6 @@ def test_other_texts_are_no_transcripts(tmp_path, text):
     assert {speaker for speaker, _ in turns(Document.from_file(path))} == {None}
 
 
-def numbered(*pages):
-    """Pages of a court record: its lines, with their numbers."""
-    return "\f".join(
-        "".join(f"{n:>2}   {line}\n" for n, line in enumerate(page, 1)) for page in pages
-    )
-
-
 PARLIAMENT = """\
 Harbour Dues Bill
 
@@ -103,19 +96,6 @@ Mr. Hale: It has stopped.
 
 Ms. Kell: It starts again in May.
 """
-COURT = numbered(
-    [
-        *("THE COURT:  Call your witness.", "MR. ORD:  We call Ann Lee.", "DIRECT EXAMINATION"),
-        *("BY MR. ORD:", "Q.   Where were you on the night of", "the storm?", "A.   At home."),
-        *(
-            "MS. VANE:  Objection.",
-            "THE COURT:  Overruled.",
-            "Q    (BY MR. ORD) Alone?",
-            "A.   No.",
-        ),
-    ],
-    ["CROSS-EXAMINATION", "BY MS. VANE:", *(f"{mark}.   Once more." for mark in "QAQAQAQA")],
-)
 CONGRESS = """\
   The PRESIDING OFFICER. The Senator is recognized.
   Mr. HALE. Mr. President, I rise to speak about the harbours of this
@@ -148,13 +128,6 @@ PHONE = """\
 [12.03.24, 14:06:09] Bob: Ich.
 \u200e[12.03.24, 14:07:09] Ann: \u200eGut so.
 [12.03.24, 14:08:09] Bob: Bis dann.
-"""
-RELAY = """\
-14:05 -!- ann has joined
-14:05 <ann> who has the keys
-14:06 <@bob> me: here
-14:07 <ann> good
-14:08 <@bob> fine
 """
 MEET = """\
 Budget
@@ -227,25 +200,6 @@ def test_reports_of_parliaments(tmp_path, outline):
     ]
 
 
-def test_court_records(tmp_path, outline, in_source):
-    assert read_file(tmp_path, COURT)[:9] == [
-        ("THE COURT", ["Call your witness."]),
-        ("MR. ORD", ["We call Ann Lee."]),
-        ("MR. ORD", ["Where were you on the night of the storm?"]),
-        ("A", ["At home."]),
-        ("MS. VANE", ["Objection."]),
-        ("THE COURT", ["Overruled."]),
-        ("MR. ORD", ["Alone?"]),
-        ("A", ["No."]),
-        ("MS. VANE", ["Once more."]),
-    ]
-    document = Document.from_text(COURT, format="transcript")
-    assert [path for path, _ in outline(document)] == [
-        *("", "DIRECT EXAMINATION", "CROSS-EXAMINATION"),
-    ]
-    assert in_source(document)[2] == "Where were you on the night of\n 6   the storm?"
-
-
 def test_chats(tmp_path):
     assert read_file(tmp_path, MESSAGES) == [
         ("Ann", ["who comes"]),
@@ -256,10 +210,6 @@ def test_chats(tmp_path):
     assert read_file(tmp_path, PHONE) == [
         *(("Ann", ["Wer kommt?"]), ("Bob", ["Ich."])),
         *(("Ann", ["Gut so."]), ("Bob", ["Bis dann."])),
-    ]
-    assert read_file(tmp_path, RELAY) == [
-        *(("ann", ["who has the keys"]), ("bob", ["me: here"])),
-        *(("ann", ["good"]), ("bob", ["fine"])),
     ]
 
 

@@ -275,9 +275,9 @@ def definition_blocks(
     return [Prose(joined, kind=kind)]
 
 
-def code_lines(text: MappedText, kind: Kind = "code") -> list[Block]:
+def code_lines(text: MappedText, kind: Kind = "code") -> list[Prose]:
     """Return the lines of a listing, each of them a block."""
-    blocks: list[Block] = []
+    blocks: list[Prose] = []
     start = 0
     for line in str(text).splitlines(keepends=True):
         end = start + len(line)

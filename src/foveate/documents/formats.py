@@ -74,6 +74,22 @@ class Member:
     place: str | None = None
 
 
+def _converted(
+    name: str, description: str, suffixes: tuple[str, ...], member: bytes = b""
+) -> Format:
+    """Return a format that kreuzberg converts."""
+    return Format(
+        name,
+        description,
+        suffixes,
+        "office.converted",
+        is_binary=True,
+        member=member,
+        extra="office",
+        requires=("kreuzberg",),
+    )
+
+
 FORMATS = {
     format.name: format
     for format in (
@@ -122,45 +138,15 @@ FORMATS = {
             is_binary=True,
             member=b"mimetypeapplication/vnd.oasis.opendocument.presentation",
         ),
-        Format(
-            "pptx",
-            "PowerPoint",
-            (".pptx", ".pptm", ".potx"),
-            "office.converted",
-            is_binary=True,
-            member=b"ppt/presentation.xml",
-            extra="office",
-            requires=("kreuzberg",),
-        ),
-        Format(
-            "xlsx",
-            "Excel",
-            (".xlsx", ".xlsm"),
-            "office.converted",
-            is_binary=True,
-            member=b"xl/workbook.xml",
-            extra="office",
-            requires=("kreuzberg",),
-        ),
-        Format(
+        _converted("pptx", "PowerPoint", (".pptx", ".pptm", ".potx"), b"ppt/presentation.xml"),
+        _converted("xlsx", "Excel", (".xlsx", ".xlsm"), b"xl/workbook.xml"),
+        _converted(
             "ods",
             "OpenDocument spreadsheets",
             (".ods",),
-            "office.converted",
-            is_binary=True,
-            member=b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
-            extra="office",
-            requires=("kreuzberg",),
+            b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
         ),
-        Format(
-            "msg",
-            "messages of Outlook",
-            (".msg",),
-            "office.converted",
-            is_binary=True,
-            extra="office",
-            requires=("kreuzberg",),
-        ),
+        _converted("msg", "messages of Outlook", (".msg",)),
         Format("rtf", "Rich Text", (".rtf",), "office.rtf", is_binary=True, signature=b"{\\rtf"),
         Format(
             "epub",

@@ -235,7 +235,8 @@ def _ends_sentence(shown: str) -> bool:
     title = _TITLE_BEHIND.sub("", shown, count=1)
     words = [word for word in title.split() if len(word) > 3 and word[0].isalpha()]
     capitals = sum(word[0].isupper() for word in words)
-    return title[-1:] in (*END_OF_SENTENCE, "؛", "،") and 2 * capitals <= len(words)
+    is_title = 2 * capitals > len(words) and ". " not in title
+    return title[-1:] in (*END_OF_SENTENCE, "؛", "،") and not is_title
 
 
 def _is_title(shown: str) -> bool:

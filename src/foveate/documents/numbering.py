@@ -7,12 +7,12 @@ their authors number paragraphs by hand; other formats mark what is a heading.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
+from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse
 from foveate.documents.headings import LAW_PARTS_PATTERN, SMALL_WORDS, is_name, is_part
-from foveate.documents.numerals import number_values, roman_number
+from foveate.documents.numerals import roman_number
 from foveate.documents.sentences import split_sentences
 
 _NUMBER = re.compile(
@@ -23,13 +23,16 @@ _TITLE = re.compile(
     r"(\w[^.:!?]{2,90}?)\s?(?:[.:](?:\s*[–—-]{1,2})?\s+(?=[^\W\d_a-z]|[\"“„«(\[])|[.]\s*\Z)"
 )
 _KINDS = ("prose", "item")
+_LINE = re.compile(  # above the text of a section or an article
+    rf"((?i:{LAW_PARTS_PATTERN})\s+(?:\d{{1,4}}(?:\.\d{{1,3}})*|[IVXLC]{{1,7}})[.:–—-]{{0,2}}"
+    r"(?:[ \t]+[^\W\d_a-z][^.:;!?\n]{2,80})?)\n(?=[^\W\d_a-z])"
+)
 _SHORT_TITLE = re.compile(r"([^\W\d_][\w’'-]*(?: [\w’'-]+){0,3})\.\s+(?=[^\W\d_a-z]|[\"“„«(\[])")
-_FEWEST = 3  # clauses with a title
+_FEWEST = 3  # clauses with a title, or
+_FEWEST_NAMED = 2  # sections and articles
 _SHARE = 0.5  # of the clauses that have a title, and of the text that numbered clauses make up
 _MAX_STEP = 2  # from one number to the next
 _MAX_TITLE = 100  # characters
-_LONE_NUMBER = re.compile(r"\s*([IVX]{1,7}|[A-Z]|\d{1,2})\.?\s*")
-_MIN_TEXT = 15  # characters for each lone number
 
 
 @dataclass(slots=True)
@@ -59,23 +62,17 @@ class _Clause:
 
 
 def find_numbered(parsed: ParsedText) -> ParsedText:
-    """Separate the headings of numbered clauses from their texts, and mark numbers alone."""
-    parsed = _split_clauses(parsed)
-    return replace(parsed, blocks=mark_lone_numbers(parsed.blocks))
-
-
-def _split_clauses(parsed: ParsedText) -> ParsedText:
     """Separate the headings of numbered clauses from their texts, if most of these have a title.
 
     A clause without a title, among others that have one, is headed by its number.
     """
-    blocks = _with_whole_titles(parsed.blocks)
+    blocks: Sequence[Block] = parsed.blocks
     counted = _in_sequence(_numbered(blocks))
     found: list[_Clause] = []
     by_kind: defaultdict[tuple[str, int], list[_Clause]] = defaultdict(list)
     for clause in counted:
         by_kind[clause.kind].append(clause)
-    num_titled = 0
+    is_found = False
     for (word, depth), clauses in by_kind.items():
         run_in = [one for one in clauses if isinstance(blocks[one.index], Prose)]
         titled = [one for one in run_in if one.is_titled]
@@ -83,36 +80,13 @@ def _split_clauses(parsed: ParsedText) -> ParsedText:
             continue
         if word or depth > 1 or _make_up_document(blocks, clauses):
             found += [_with_short_title(clause, blocks) for clause in run_in]
-            num_titled += len(titled)
-    if num_titled < _FEWEST:
+            is_found |= len(titled) >= (_FEWEST_NAMED if word else _FEWEST)
+    if not is_found:
         return parsed
     title, blocks = parsed.title, _divided(blocks, [*found, *_enclosing(blocks, found)])
     if not title and _is_title(blocks):
         title, blocks = collapse(blocks[0].text), blocks[1:]
     return replace(parsed, title=title, blocks=blocks)
-
-
-def _with_whole_titles(blocks: Sequence[Block]) -> list[Block]:
-    """Join items with a title that is wrapped before its end: "1. Defined" and "Terms. They …"."""
-    joined: list[Block] = []
-    for block in blocks:
-        last = joined[-1] if joined else None
-        if (
-            isinstance(last, Prose)
-            and isinstance(block, Prose)
-            and last.kind == block.kind == "item"
-        ):
-            text = str(last.text)
-            number = _NUMBER.match(text)
-            is_title = number is not None and _reads_like_title(text[number.end() :].strip())
-            if is_title and text[-1] != "." and _title(str(block.text), 0):
-                whole = MappedText()
-                whole.extend(last.text)
-                whole.extend_with_space(block.text)
-                joined[-1] = replace(last, text=whole)
-                continue
-        joined.append(block)
-    return joined
 
 
 def _numbered(blocks: Sequence[Block]) -> Iterable[_Clause]:
@@ -129,7 +103,11 @@ def _numbered(blocks: Sequence[Block]) -> Iterable[_Clause]:
         word = _word(match)
         if len(number) == 1 and not word and not match["stop"] and not is_heading:
             continue  # 12 people came
+        line = None if is_heading else _LINE.match(text)
         title = None if is_heading else _title(text, match.end())
+        is_wrapped = title is not None and text[match.end() : title[0]].isupper()
+        if line and not is_wrapped and text.rstrip().endswith((".", ";", ":", "؛")):
+            title = line.end(1), line.end()
         before = text[: match.end()].rstrip(" \t\n\xa0.:–—-")
         end, begin = title or (len(before), match.end())
         yield _Clause(index, word, number, end, begin, title is not None)
@@ -294,65 +272,3 @@ def _is_title(blocks: Sequence[Block]) -> bool:
         and first[-1] not in ".,;:!?"
         and (first.isupper() or first.istitle())
     )
-
-
-def mark_lone_numbers(blocks: list[Block]) -> list[Block]:
-    """Turn paragraphs that are numbers alone into headings, if they count the parts of a document.
-
-    The outermost are Roman, follow from each other and seldom begin again. Each number has text.
-    """
-    levels: dict[int, int] = {}
-    stack: list[tuple[str, int]] = []  # the open numbers, from the outside in, with their scripts
-    base = above = 0  # the level of the heading above the outermost number, and of the last one
-    num_first = num_later = 0  # of the outermost: "I", and all that follow it
-    for index, block in enumerate(blocks):
-        if isinstance(block, Heading):
-            above = block.level
-            stack = stack if above > base else []
-            continue
-        match = _LONE_NUMBER.fullmatch(str(block.text)) if block.kind in ("prose", "item") else None
-        if match is None or block.speaker:
-            continue
-        following = _following(stack, number_values(match[1]))
-        if not following or (index - 1 in levels and len(following) <= len(stack)):
-            continue
-        if not stack:
-            base = above
-        stack = following
-        if len(stack) == 1:
-            num_first += stack[0][1] == 1
-            num_later += stack[0][1] > 1
-        levels[index] = base + len(stack)
-    if not 0 < num_first <= num_later or not _have_text(blocks, levels):
-        return blocks
-    return [
-        Heading(levels[index], str(block.text).strip()) if index in levels else block
-        for index, block in enumerate(blocks)
-    ]
-
-
-def _following(
-    stack: Sequence[tuple[str, int]], values: Mapping[str, int]
-) -> list[tuple[str, int]]:
-    """Return the open numbers after another one; empty if it does not follow from them."""
-    for depth in range(len(stack), 0, -1):
-        script, last = stack[depth - 1]
-        if values.get(script) == last + 1:
-            return [*stack[: depth - 1], (script, last + 1)]
-    scripts = [script for script, _ in stack]
-    for script in ("roman", "letter", "arabic") if stack else ("roman",):
-        if values.get(script) == 1:  # the first below the last, or of another opinion
-            depth = scripts.index(script) if script in scripts else len(stack)
-            return [*stack[:depth], (script, 1)]
-    return []
-
-
-def _have_text(blocks: Sequence[Block], levels: Mapping[int, int]) -> bool:
-    """Return whether there is enough text below the numbers, also below the last one."""
-    first = min(levels)
-    texts = {
-        index: len(str(block.text))
-        for index, block in enumerate(blocks)
-        if isinstance(block, Prose) and index not in levels and index > first
-    }
-    return max(texts, default=0) > max(levels) and sum(texts.values()) > _MIN_TEXT * len(levels)

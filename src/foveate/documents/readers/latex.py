@@ -61,19 +61,9 @@ _VERBATIM = _CODE | _FORMULAS | _DROPPED  # their content is not cut into tokens
 _TABLES = {"tabular": 1, "tabular*": 2, "tabularx": 2, "tabulary": 2, "longtable": 1, "array": 1}
 _ENVIRONMENT_ARGUMENTS = {"minipage": 1, "multicols": 1, "wrapfigure": 2, "adjustbox": 1}
 _ENUMERATIONS = name_set("enumerate enumerate* compactenum asparaenum inparaenum")
-_COUNTERS = ("enumi", "enumii", "enumiii", "enumiv")  # of enumerations within enumerations
-_LABELS = {  # the macros that write the labels of their items, unless a document redefines them
-    "theenumi": r"\arabic{enumi}",
-    "theenumii": r"\alph{enumii}",
-    "theenumiii": r"\roman{enumiii}",
-    "theenumiv": r"\Alph{enumiv}",
-    "labelenumi": r"\theenumi.",
-    "labelenumii": r"(\theenumii)",
-    "labelenumiii": r"\theenumiii.",
-    "labelenumiv": r"\theenumiv.",
-}
-_NUMERALS = {"1": "arabic", "a": "alph", "A": "Alph", "i": "roman", "I": "Roman"}
-_STYLES = {name: style for style, name in _NUMERALS.items()}
+_ITEM_LABELS = (r"\arabic*.", r"(\alph*)", r"\roman*.", r"\Alph*.")  # by depth
+_STYLES = {"arabic": "1", "alph": "a", "Alph": "A", "roman": "i", "Roman": "I"}
+_NUMERALS = {style: name for name, style in _STYLES.items()}
 _FOOTNOTES = name_set("footnote footnotetext")
 _CITATIONS = name_set(
     "cite citep citet citealp citealt citeauthor citeyear parencite textcite autocite footcite "
@@ -91,12 +81,13 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
     "tikzset titlehead usepackage usetheme usetikzlibrary vphantom vspace cline"
 )
-_MARKS_OF_AUTHORS = name_set(  # and what else appears next to a name: they are not part of it
-    "affil altaffiliation altaffilmark authormark corref ead email footnote footnotemark fnmark "
-    "fnref href IEEEauthorblockA IEEEauthorrefmark IEEEmembership inst institute mailto orcid "
-    "orcidID orcidicon orcidlink textsuperscript thanks tnoteref url"
+_NAME_MARKS = re.compile(  # and what else appears next to a name, but is not part of it
+    r"\$[^$]*\$|\\(?:affil|altaffil\w*|authormark|corref|ead|email|f(?:oot)?n\w+|href|IEEE\w*(?:A|mark|ship)"
+    r"|inst\w*|mailto|orcid\w*|textsuperscript|thanks|tnoteref|url)\*?(?:\[[^\]]*\])?(?:\s*\{[^{}]*\})*"
 )
-_CONTINUED = re.compile(r"(?:[,;&]|\band)\s*\Z")
+_AUTHORS_END = re.compile(r"\\(?:and|And|AND)\b")
+_GAP = re.compile(r"\\q?quad\b")
+_LINE_END = re.compile(r"(?<![,;&])(?<!\band)\s*(?:\\\\|\n[ \t]*\n)")
 _LAST_ARGUMENT = {"href": 2, "textcolor": 2, "multicolumn": 3, "multirow": 3, "parbox": 2}
 _REFERENCES = name_set("ref vref eqref cref Cref autoref nameref labelcref")
 _RULES = name_set(
@@ -156,15 +147,10 @@ _SPACE_BEFORE = re.compile(r" ([.,)])")
 _WORD_AFTER = re.compile(_SPACE_IF_WORD + r"(?=[\w(\[“‘«„$§\"&-])")
 _SECTION_LINE = re.compile(r"^[ \t]*\\(?:sub)*(?:section|chapter)\*?\{", re.MULTILINE)
 _START = re.compile(r"^[ \t]*\\(?:documentclass|begin\{document\})", re.MULTILINE)
-_OWN_NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\*")
-_NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\s*\{(enum(?:i{1,3}|iv))\}")
-_THE_NUMBER = re.compile(r"\\(theenum(?:i{1,3}|iv))(?![A-Za-z@])")
+_NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\*")
 _LABEL = re.compile(r"\blabel(\*?)\s*=\s*((?:\{(?:[^{}]|\{[^{}]*\})*\}|[^,{}])+)")
 _SHORT_LABEL = re.compile(r"([^\\{}=,<>]{0,20}?)(1|\b[AaIi])([^\w\\{}=,<>]{0,3})")
 _LIST_START = re.compile(r"\bstart\s*=\s*([0-9]{1,6})\b")
-_RESUMED = re.compile(r"\bresume\b")
-_COUNT = re.compile(r"-?[0-9]{1,6}")
-_MAX_COUNT = 1_000_000
 _MAX_LABEL = 100  # characters of the source of a label
 _MAX_OPTION = 60  # tokens in an argument in brackets
 _MAX_DEPTH = 30  # of arguments within arguments, and of macros within macros
@@ -211,17 +197,16 @@ class _Environment:
 
     Attributes:
         kind: The kind of the paragraphs.
-        num_enumerations: Number of enumerations around them.
-        counter: Counter of the innermost enumeration.
-        label: Source of the labels of its items, such as "(\alph{enumii})"; empty if the items of
-            the environment have no numbers.
+        depth: Number of enumerations around them.
+        label: Source of the labels of its items, such as "(\alph*)"; empty if they have no numbers.
+        count: Number of the last item.
         float: "figure" or "table", if they are in one.
     """
 
     kind: Kind = "prose"
-    num_enumerations: int = 0
-    counter: str = ""
+    depth: int = 0
     label: str = ""
+    count: int = 0
     float: str = ""
 
 
@@ -249,7 +234,6 @@ class _LatexBlocks:
         self._place = "line 1"
         self._shown: list[str] = []  # the paragraph so far
         self._marker = ""  # the number of the item that begins
-        self._counters: Counter[str] = Counter()
         self._environments = [_Environment()]  # around the paragraph
         self._footnotes: list[str] = []
         self._room = 2 * len(text) + 100_000  # characters that expanded macros may have together
@@ -340,7 +324,7 @@ class _LatexBlocks:
             return ""
         outer = self._shown, self._marker, self._environments
         self._shown, self._marker = [""], ""
-        self._environments = [replace(self._environment, kind="prose", counter="", label="")]
+        self._environments = [replace(self._environment, kind="prose", label="")]
         blocks = len(self.blocks)
         self._run(source, *span, depth + 1)
         inner = [str(block.text) for block in self.blocks[blocks:]]
@@ -359,35 +343,14 @@ class _LatexBlocks:
     def _names(self, source: _Source, span: tuple[int, int], depth: int) -> Iterator[str]:
         r"""Yield the names in the argument of \author.
 
-        Those of each author or group of authors, separated by \and, are in the first line, which a
-        comma or "and" continues; their addresses follow.
+        Those of each author or group of authors are in the first line, which a comma or "and"
+        continues; their addresses follow.
         """
-        line, is_over = "", False
-        index, end = span
-        begin = index
-        while index < end:
-            kind, text, _ = source.tokens[index]
-            is_mark = kind == "math" or (kind == "macro" and text in _MARKS_OF_AUTHORS)
-            is_next = kind == "macro" and text.lower() == "and"
-            is_gap = kind == "macro" and text in ("quad", "qquad")
-            at = index
-            index += 1
-            if not (is_mark or is_next or is_gap or kind in ("row", "par")):
-                continue
-            if not is_over:
-                line += " " + self._aside(source, (begin, at), depth) + (";" if is_gap else "")
-            if is_next:
-                yield from split_names(line)
-                line, is_over = "", False
-            elif kind in ("row", "par"):
-                is_over = bool(line.strip()) and not _CONTINUED.search(line)
-            elif is_mark:
-                _, index = _option(source, index, end)
-                _, index = _arguments(source, index, end, 1 if kind == "macro" else 0)
-            begin = index
-        if not is_over:
-            line += " " + self._aside(source, (begin, end), depth)
-        yield from split_names(line)
+        written = _NAME_MARKS.sub("", _written(source, span))
+        for group in _AUTHORS_END.split(written):
+            line = _LINE_END.split(group.strip(), maxsplit=1)[0]
+            named = _tokenize(_GAP.sub(";", line))
+            yield from split_names(self._aside(named, (0, len(named.tokens)), depth))
 
     def _begin(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
         self._flush()
@@ -426,31 +389,22 @@ class _LatexBlocks:
 
     def _enumerate(self, environment: _Environment, options: str) -> None:
         """Begin to number items, as the options of their environment say."""
-        counter = _COUNTERS[min(environment.num_enumerations, len(_COUNTERS) - 1)]
-        environment.num_enumerations += 1
-        environment.counter = counter
-        environment.label = self._label(counter, options)
-        if start := _LIST_START.search(options):
-            self._counters[counter] = int(start[1]) - 1
-        elif not _RESUMED.search(options):
-            self._counters[counter] = 0
-
-    def _label(self, counter: str, options: str) -> str:
-        """Return the source of the labels of items; empty if these are bullets."""
+        label = _ITEM_LABELS[min(environment.depth, len(_ITEM_LABELS) - 1)]
         if given := _LABEL.search(options):
-            label = (self._environment.label if given[1] else "") + given[2]
+            label = (self._marker_of(self._environment) if given[1] else "") + given[2]
         elif short := _SHORT_LABEL.fullmatch(options.strip()):
             label = f"{short[1]}\\{_NUMERALS[short[2]]}*{short[3]}"
-        else:
-            label = self._label_macro(f"label{counter}")
-        label = _OWN_NUMBER.sub(rf"\\\1{{{counter}}}", label)
-        label = _THE_NUMBER.sub(lambda match: self._label_macro(match[1]), label)
-        if len(label) > _MAX_LABEL:
-            return f"\\arabic{{{counter}}}."
-        return label if _NUMBER.search(label) else ""
+        is_number = _NUMBER.search(label) and len(label) <= _MAX_LABEL
+        environment.label = label if is_number else ""
+        start = _LIST_START.search(options)
+        environment.count = int(start[1]) - 1 if start else 0
+        environment.depth += 1
 
-    def _label_macro(self, name: str) -> str:
-        return self._macros[name][1] if name in self._macros else _LABELS[name]
+    def _marker_of(self, environment: _Environment) -> str:
+        """Return the source of the label of an environment's last item."""
+        return _NUMBER.sub(
+            lambda number: format_number(environment.count, _STYLES[number[1]]), environment.label
+        )
 
     def _item(self, source: _Source, index: int, end: int, depth: int) -> int:
         """Begin an item with its own label or, in an enumeration, with its number."""
@@ -464,22 +418,11 @@ class _LatexBlocks:
         if label:
             self._shown.append(self._inline(source, label, depth) + " ")
         elif environment.label:
-            self._counters[environment.counter] += 1
-            numbered = _tokenize(_NUMBER.sub(self._numeral, environment.label))
-            self._marker = self._inline(numbered, (0, len(numbered.tokens)), depth)
+            environment.count += 1
+            written = _tokenize(self._marker_of(environment))
+            self._marker = self._inline(written, (0, len(written.tokens)), depth)
             self._current = "item", self._marker.rstrip(".:"), ""
         return index
-
-    def _numeral(self, number: re.Match[str]) -> str:
-        return format_number(self._counters[number[2]], _STYLES[number[1]])
-
-    def _set_counter(self, name: str, counter: str, value: str) -> None:
-        """Set a counter to a number or to the value of another counter, or add that to it."""
-        number = int(value) if _COUNT.fullmatch(value) else self._counters[value]
-        if name == "addtocounter":
-            number += self._counters[counter]
-        if abs(number) <= _MAX_COUNT:
-            self._counters[counter] = number
 
     def _end(self) -> None:
         self._flush()
@@ -581,8 +524,6 @@ class _LatexBlocks:
                 self.authors += self._names(source, spans[0], depth)
             elif name == "date" and spans:
                 self.date = self._aside(source, spans[0], depth)
-            elif name in ("setcounter", "addtocounter") and len(spans) == 2:
-                self._set_counter(name, *(self._aside(source, span, depth) for span in spans))
         elif name in _LAST_ARGUMENT:
             _, index = _option(source, index, end)
             spans, index = _arguments(source, index, end, _LAST_ARGUMENT[name])

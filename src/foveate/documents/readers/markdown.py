@@ -11,7 +11,7 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import dropwhile, groupby, pairwise
+from itertools import dropwhile, groupby, pairwise, takewhile
 from typing import Any
 
 import yaml
@@ -40,8 +40,9 @@ from foveate.documents.blocks import (
     name_set,
 )
 from foveate.documents.metadata import first_date, names_in, split_names
-from foveate.documents.readers import rst
 from foveate.documents.readers.html import read_fragment
+from foveate.documents.readers.plain.lines import TextLine
+from foveate.documents.readers.plain.preformatted import table_rows
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -182,6 +183,7 @@ class _MarkdownBlocks:
         self.marker: Token | None = None  # of the list item that begins, if it is numbered
         self.terms: list[MappedText] = []  # that the next paragraph defines
         self.entries: set[int] = set()  # identities of items that only link to a heading
+        self.is_below_image = False  # whether the paragraph before is one
         self.at = start  # where the last cell of the current row ends
 
     def blocks(self) -> Iterator[Block]:
@@ -245,7 +247,10 @@ class _MarkdownBlocks:
             return
         shown = self.numbered(self.display(token))
         terms, self.terms = self.terms, []
-        blocks = definition_blocks(terms, shown, self.kinds[-1])
+        images, text = _split_images(token)
+        is_caption = (images or self.is_below_image) and _is_emphasized(text)
+        self.is_below_image = bool(images) and not text
+        blocks = definition_blocks(terms, shown, "caption" if is_caption else self.kinds[-1])
         if is_entry:
             self.entries.add(id(blocks[-1]))
         yield from blocks
@@ -316,12 +321,10 @@ class _MarkdownBlocks:
             yield from code_lines(MappedText.from_text(shown.strip(), at))
 
     def grid_table(self, token: Token) -> Iterator[Block]:
-        """Yield the rows of a table in a grid, as reStructuredText has them."""
-        first, last = self.spanned(token)
-        written = self.text[first:last]
-        rows = list(rst.read_part(_GRID_BORDER.sub(_without_colons, written), first))
-        kinds = {block.kind for block in rows if isinstance(block, Prose)}
-        yield from rows if kinds else code_lines(MappedText.from_text(written, first), "table")
+        """Yield the rows of a table in a grid."""
+        assert token.map is not None
+        lines = [TextLine(*_visible(line), 0) for line in self.lines[slice(*token.map)]]
+        yield from table_rows(self.text, lines)
 
     def simple_table(self, token: Token) -> Iterator[Block]:
         """Yield the rows of a table whose columns are below or between runs of dashes."""
@@ -407,8 +410,10 @@ def _prepared(lines: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], s
             is_option = False
 
 
-def _without_colons(border: re.Match[str]) -> str:
-    return border[0].replace(":", "=" if "=" in border[0] else "-")
+def _visible(line: re.Match[str]) -> tuple[int, int]:
+    """Return where the text of a line starts and ends, without the blanks around it."""
+    indent = len(line[0]) - len(line[0].lstrip())
+    return line.start() + indent, line.start() + len(line[0].rstrip())
 
 
 def _grid_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
@@ -418,7 +423,8 @@ def _grid_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     last = first + 1
     while last < end and _line(state, last)[:1] in ("+", "|"):
         last += 1
-    return _push(state, "grid_table", first, last, silent) if last > first + 2 else False
+    is_whole = last > first + 2 and _GRID_BORDER.fullmatch(_line(state, last - 1).rstrip())
+    return _push(state, "grid_table", first, last, silent) if is_whole else False
 
 
 def _simple_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
@@ -445,6 +451,23 @@ def _push(state: StateBlock, name: str, first: int, last: int, silent: bool) -> 
         state.push(name, "", 0).map = [first, last]
         state.line = last
     return True
+
+
+def _split_images(token: Token) -> tuple[list[Token], list[Token]]:
+    """Return the images that a paragraph begins with, and what follows them."""
+    shown = [child for child in token.children or [] if child.nesting or child.content.strip()]
+    images = list(takewhile(lambda child: child.type == "image", shown))
+    return images, shown[len(images) :]
+
+
+def _is_emphasized(tokens: list[Token]) -> bool:
+    """Return whether all of a text is set in italics."""
+    return (
+        bool(tokens)
+        and tokens[0].type == "em_open"
+        and tokens[-1].type == "em_close"
+        and not any(one.type == "em_close" for one in tokens[1:-1])
+    )
 
 
 def _is_entry(token: Token) -> bool:

@@ -1,12 +1,13 @@
 """HTML, including malformed HTML: the content of a page without the boilerplate around it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 from foveate.documents import formulas
 from foveate.documents.blocks import (
+    UNSPLIT,
     Block,
     Heading,
     MappedText,
@@ -88,9 +89,32 @@ def read_fragment(text: str, start: int) -> list[Block]:
         start: Its offset in the source.
     """
     root = parse(text, start)
-    walk = _HtmlBlocks({element for element in root.elements() if is_invisible(element)})
+    return read_elements(root, {element for element in root.elements() if is_invisible(element)})
+
+
+def read_elements(root: Element, left_out: Collection[Element] = ()) -> list[Block]:
+    """Read all content of an element but the elements that are left out.
+
+    The attribute data-label of an element begins its first paragraph; data-place is the place of
+    its paragraphs.
+    """
+    walk = _HtmlBlocks(set(left_out))
     walk.read(root)
     return walk.blocks
+
+
+def name_places(blocks: Iterable[Block]) -> None:
+    """Number the paragraphs below each heading, which the path of a span names."""
+    number = 0
+    previous: Block | None = None
+    for block in blocks:
+        if isinstance(block, Heading):
+            number = 0
+        elif block.text:
+            continues = isinstance(previous, Prose) and previous.kind == block.kind in UNSPLIT
+            number += not continues
+            block.place = f"paragraph {number}"
+        previous = block
 
 
 def _title(root: Element, blocks: list[Block]) -> str:
@@ -144,6 +168,7 @@ class _HtmlBlocks:
     def __init__(self, left_out: set[Element]) -> None:
         self.left_out = left_out
         self.blocks: list[Block] = []
+        self.place: str | None = None
         self.shown = MappedText()
         self.context = _Context()
         self.marker = ""  # of the list item that begins
@@ -195,10 +220,11 @@ class _HtmlBlocks:
             pending.append((element, context, iter(element.children)))
             return
         self.flush()
+        self.place = element.attributes.get("data-place", self.place)
         if tag == "pre" and _is_code(element):
             self.marker = ""  # it belongs before the code, not before the text after it
             self.end_terms()
-            self.blocks += code_lines(_inner_text(element, self.left_out))
+            self.append(*code_lines(_inner_text(element, self.left_out)))
             return
         if tag == "table" and (rows := _data_rows(element, self.left_out)):
             self.marker = ""
@@ -211,7 +237,8 @@ class _HtmlBlocks:
         if tag == "hr" or _PAGE_BREAK.search(element.attributes.get("style", "")):
             self.breaks.add(len(self.blocks))
         self.num_breaks = 0
-        self.marker = self.item_marker(element) if tag == "li" else self.marker
+        label = element.attributes.get("data-label", "")
+        self.marker = label or (self.item_marker(element) if tag == "li" else self.marker)
         pending.append((element, self.inner_context(element), iter(element.children)))
 
     def leave(self, element: Element) -> None:
@@ -223,7 +250,7 @@ class _HtmlBlocks:
             self.shown = MappedText()
             return
         self.flush()
-        if element.tag == "li":
+        if element.tag == "li" or "data-label" in element.attributes:
             self.marker = ""  # of an item without text
         elif element.tag == "dl":
             self.end_terms()
@@ -296,7 +323,7 @@ class _HtmlBlocks:
             self.add(*formula)
         elif formula.shown:
             self.flush()
-            self.blocks.append(Prose(MappedText.from_text(*formula), kind="formula"))
+            self.append(Prose(MappedText.from_text(*formula), kind="formula"))
 
     def add(self, shown: str, start: int, end: int) -> None:
         if self.num_breaks and not shown.isspace():
@@ -320,7 +347,7 @@ class _HtmlBlocks:
                     self.end_terms()
                 *terms, block = definition_blocks(self.terms, self.shown, self.context.kind)
                 self.terms = []
-                self.blocks += [*terms, block]
+                self.append(*terms, block)
                 is_upper = str(self.shown).isupper()
                 look = Look(self.is_bold, self.context.is_centred, is_upper, None)
                 if block.kind == "prose":
@@ -330,7 +357,7 @@ class _HtmlBlocks:
 
     def end_terms(self) -> None:
         """Make the terms that have no definition paragraphs of their own."""
-        self.blocks += [Prose(term, kind=self.context.kind) for term in self.terms]
+        self.append(*(Prose(term, kind=self.context.kind) for term in self.terms))
         self.terms = []
 
     def read_table(self, table: Element, rows: list[list[Element]]) -> None:
@@ -339,7 +366,7 @@ class _HtmlBlocks:
             if isinstance(caption, Element) and caption.tag == "caption":
                 shown = _inner_text(caption, self.left_out).stripped()
                 if shown:
-                    self.blocks.append(Prose(shown, kind="caption"))
+                    self.append(Prose(shown, kind="caption"))
         num_head_rows = 0
         for row in rows:
             if row[0].parent is None or row[0].parent.parent is None:
@@ -348,7 +375,12 @@ class _HtmlBlocks:
                 break
             num_head_rows += 1
         cells = [[_cell(cell, self.left_out) for cell in row] for row in rows]
-        self.blocks += table_blocks(cells, num_head_rows)
+        self.append(*table_blocks(cells, num_head_rows))
+
+    def append(self, *blocks: Prose) -> None:
+        for block in blocks:
+            block.place = self.place
+            self.blocks.append(block)
 
 
 def _labels_admonition(heading: Element) -> bool:

@@ -2,7 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
@@ -99,6 +99,28 @@ class Element:
             else:
                 pending.extend(reversed(node.children))
         return "".join(pieces)
+
+
+class Builder:
+    """Writes elements for other formats. Their places are those in the text that is written."""
+
+    def __init__(self) -> None:
+        """Begin with no text."""
+        self.length = 0
+
+    def element(
+        self, parent: Element, tag: str, attributes: Mapping[str, str] | None = None
+    ) -> Element:
+        """Append an element to another one."""
+        element = Element(tag, dict(attributes or {}), parent, self.length)
+        parent.children.append(element)
+        return element
+
+    def show(self, text: str, parent: Element) -> None:
+        """Append text to an element."""
+        if text:
+            start, self.length = self.length, self.length + len(text)
+            parent.children.append(Text(text, start, self.length))
 
 
 def parse(text: str, start: int = 0) -> Element:

@@ -14,11 +14,9 @@ from urllib.parse import unquote, urldefrag
 from lxml import etree
 
 from foveate.documents.blocks import (
-    UNSPLIT,
     Block,
     Heading,
     ParsedText,
-    Prose,
     collapse,
     compose_text,
     name_set,
@@ -79,7 +77,7 @@ def read(data: bytes) -> ParsedText:
         chapter = _read_page(package.read(page), entries[page])
         shift = _set_levels(chapter, entries[page], shift)
         blocks += chapter
-    _name_places(blocks)
+    html.name_places(blocks)
     parsed = compose_text(collapse(book.findtext("{*}metadata/{*}title") or "") or None, blocks)
     parsed.authors = clean_names(_authors(book))
     parsed.date = first_date(_dates(book))
@@ -300,17 +298,3 @@ def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:
         shift = shift if depth is None else depth - heading.level
         heading.level += shift
     return shift
-
-
-def _name_places(blocks: list[Block]) -> None:
-    """Number the paragraphs below each heading, which the path of a span names."""
-    number = 0
-    previous: Block | None = None
-    for block in blocks:
-        if isinstance(block, Heading):
-            number = 0
-        elif block.text:
-            continues = isinstance(previous, Prose) and previous.kind == block.kind in UNSPLIT
-            number += not continues
-            block.place = f"paragraph {number}"
-        previous = block

@@ -27,12 +27,10 @@ from foveate.documents.readers.pdf.extraction import (
     read_page,
     read_title,
 )
-from foveate.documents.readers.pdf.flow import divide_columns, join_flow, mark_references
+from foveate.documents.readers.pdf.flow import join_flow, mark_references
 from foveate.documents.readers.pdf.furniture import drop_line_numbers, remove_furniture
 from foveate.documents.readers.pdf.headings import (
     find_title,
-    front_matter,
-    gather_front_matter,
     is_title,
     mark_headings,
     tidy_headings,
@@ -42,8 +40,8 @@ from foveate.documents.readers.pdf.metadata import read_metadata
 from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
-from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
-from foveate.documents.readers.pdf.words import Words, mirror, read_words
+from foveate.documents.readers.pdf.scans import find_recognizer
+from foveate.documents.readers.pdf.words import Words, read_words
 from foveate.documents.structure import DocumentError, Landmark
 from foveate.progress import progress
 
@@ -91,7 +89,7 @@ def read(
         are = "is a picture" if len(pictures) == 1 else "are pictures"
         warnings.warn(
             f"{len(pictures)} of the {count} pages {are} without text, as from a scanner, and left "
-            "out: read them with --ocr (ocr=True), which needs the program tesseract.",
+            "out: read them with --ocr (ocr=True), which needs Tesseract or RapidOCR.",
             stacklevel=2,
         )
     authors = _attested(authors, pages)
@@ -126,7 +124,7 @@ def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet],
                     page = read_page(document, index)
                     words = read_words(page)
                     # A word that occurs on many pages is kept once.
-                    words.texts = [known.setdefault(word, word) for word in words.texts]
+                    words.texts = list(map(known.setdefault, words.texts, words.texts))
                     pages.append(read_lines(page, words))
                     sheets.append(
                         Sheet(page.width, page.height, words.quarter_turns, words.is_mirrored)
@@ -142,9 +140,7 @@ def read_lines(page: Page, words: Words) -> list[Line]:
     segments = drop_line_numbers(find_segments(words), words)
     return [
         line
-        for frame, members in find_frames(
-            segments, words, mirror(page.rules, page.width) if words.is_mirrored else page.rules
-        )
+        for frame, members in find_frames(segments, words)
         for line in make_lines(page.number, words, members, frame)
     ]
 
@@ -159,10 +155,10 @@ def _read_pictures(
     data: bytes, indices: Sequence[int], pages: list[list[Line]], language: str
 ) -> None:
     """Read pages that are pictures."""
-    models = check_tesseract(language)
+    recognize = find_recognizer(language)
     with progress("Recognizing characters", len(indices)) as advance, opened(data) as document:
         for index in indices:
-            pages[index] = read_scan(document, index, models)
+            pages[index] = recognize(document, index)
             advance()
 
 
@@ -174,8 +170,8 @@ def _describe_lack(count: int, pictures: int, ocr: bool) -> str:
         return "has no text, and character recognition found none on its pages."
     what = "its only page is a picture" if count == 1 else f"its {count} pages are pictures"
     return (
-        f"has no text: {what}, as from a scanner; read it with --ocr, which needs the program "
-        "tesseract."
+        f"has no text: {what}, as from a scanner; read it with --ocr, which needs Tesseract or "
+        "RapidOCR."
     )
 
 
@@ -194,11 +190,7 @@ def _compose(
     title = find_title(blocks, stated_title, typography)
     blocks = [block for block in blocks if not any(block is part for part in title)]
     blocks = part_run_ins(blocks, outline)
-    if title:
-        blocks = gather_front_matter(blocks, typography)
     mark_headings(blocks, outline, typography, authors, bool(title))
-    front = front_matter(blocks, typography) if title else 0
-    blocks = divide_columns(blocks[:front]) + blocks[front:]
     blocks = join_flow(mark_references(tidy_headings(blocks)))
     marks: defaultdict[int, set[str]] = defaultdict(set)
     for block in blocks:

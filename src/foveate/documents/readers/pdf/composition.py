@@ -4,8 +4,8 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -148,7 +148,7 @@ class Composer:
             if not chosen:
                 continue
             if len(chosen) == len(line.words) and line.text.isascii():
-                text, own = line.text, list(_word_starts(line, 0))
+                text, own = line.text, _word_starts(line, 0)
             else:
                 text, own = _text_of(line, chosen)
             gap = ""
@@ -308,12 +308,13 @@ def _turn_back(
             boxes[mine] = turn_boxes(boxes[mine], *size, turns)
 
 
-def _word_starts(line: Line, offset: int) -> Iterator[int]:
-    """Iterate over the offsets of a line's words, if the line starts at `offset`."""
-    for index, word in enumerate(line.words):
-        offset += 0 if line.glued[index] or not index else 1
-        yield offset
-        offset += len(word)
+def _word_starts(line: Line, offset: int) -> list[int]:
+    """Return the offsets of a line's words, if the line starts at `offset`."""
+    starts = list(accumulate(map(len, line.words[:-1]), initial=offset))
+    if not any(line.glued):
+        return [start + index for index, start in enumerate(starts)]
+    spaces = accumulate(not glued for glued in line.glued[1:])
+    return [start + space for start, space in zip(starts, chain((0,), spaces), strict=True)]
 
 
 def _text_of(line: Line, chosen: Sequence[int]) -> tuple[str, list[int]]:

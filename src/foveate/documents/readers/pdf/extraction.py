@@ -27,9 +27,8 @@ from foveate.documents.structure import DocumentError
 
 LOCK = RLock()  # PDFium is not thread-safe
 
-_RULE_THICKNESS = 3.0  # points
 _NAME_SIZE = 256
-_TOUCHING = 0.03  # heights of a character between two that no space separates
+_STEP = 8  # characters
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
 _BOLD = re.compile(
     r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
@@ -110,7 +109,6 @@ class Page:
         height: In points, as shown.
         characters: Its visible characters.
         fonts: The fonts that the characters use.
-        rules: `(rules, 4)` float32, boxes of its horizontal lines.
         has_picture: Whether a picture covers a good part of it.
     """
 
@@ -119,7 +117,6 @@ class Page:
     height: float
     characters: Characters
     fonts: list[Font]
-    rules: NDArray[np.float32]
     has_picture: bool
 
 
@@ -215,7 +212,7 @@ def _empty_page(number: int) -> Page:
         np.zeros(0, np.uint32), nothing, nothing[:, :2], nothing[:, 0], nothing[:, :2],
         np.zeros(0, np.int16), flags, flags,
     )  # fmt: skip
-    return Page(number, 612.0, 792.0, characters, [], nothing, False)
+    return Page(number, 612.0, 792.0, characters, [], False)
 
 
 _get_unicode = prototype(raw.FPDFText_GetUnicode, UINT, POINTER, INT)
@@ -248,9 +245,9 @@ class _PageReader:
         self, number: int, size: tuple[float, float], objects: Sequence[int], num_own: int
     ) -> Page:
         """Read the page; of its objects, the first `num_own` are not annotations."""
-        own_objects, rules, has_picture = self._read_objects(objects, num_own)
+        own_objects, has_picture = self._read_objects(objects, num_own)
         characters = self._read_characters(own_objects)
-        return Page(number, *size, characters, self._font_list, rules, has_picture)
+        return Page(number, *size, characters, self._font_list, has_picture)
 
     def _read_characters(self, own_objects: set[int]) -> Characters:
         handle = self._handle
@@ -260,16 +257,14 @@ class _PageReader:
         first, step = boxes.ctypes.data, 4 * boxes.itemsize
         rows = range(first, first + step * count, step)
         deque(map(_get_box, repeat(handle), range(count), rows), maxlen=0)
-        owners = np.fromiter(map(_get_object, repeat(handle), range(count)), np.uint64, count)
         white = np.isin(codes, _WHITE)
+        owners = self._read_owners(count, ~white & (boxes[:, 0] >= boxes[:, 2]))
         for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
             white[index] = _is_generated(handle, index)
         white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
         inside = np.bincount(np.cumsum(white), ~white & self._is_inside(boxes)) > 0  # by word
         visible = np.flatnonzero(~(white | second_halves) & inside[np.cumsum(white)])
         origins = self._read_origins(visible, boxes, owners)
-        for index in _suspicious_spaces(white, boxes, origins):
-            white[index] = not _is_generated(handle, index)
         spaced = np.zeros(count, np.bool_)
         spaced[1:] = white[:-1]
         drawn, sizes, directions, fonts = self._read_objects_of(
@@ -300,6 +295,30 @@ class _PageReader:
         if _get_text(self._handle, 0, count, buffer.ctypes.data) == count + 1:
             return buffer[:count].astype(np.uint32)
         return np.fromiter(map(_get_unicode, repeat(self._handle), range(count)), np.uint32, count)
+
+    def _read_owners(self, count: int, asked: NDArray[np.bool_]) -> NDArray[np.uint64]:
+        """Return the text object of each character.
+
+        The characters between two of an object are of that object, too, which saves most calls.
+
+        Args:
+            count: Number of characters.
+            asked: Those that PDFium may have added, and hence have no object.
+        """
+
+        def ask(indices: NDArray[np.intp]) -> NDArray[np.uint64]:
+            handles = map(_get_object, repeat(self._handle), indices.tolist())
+            return np.fromiter(handles, np.uint64, len(indices))
+
+        if not count:
+            return np.zeros(0, np.uint64)
+        ends = np.append(np.arange(0, count, _STEP), count)
+        first = ask(ends[:-1])
+        is_one = np.append((first[1:] == first[:-1]) & (first[1:] != 0), False)
+        owners = np.repeat(first, np.diff(ends))
+        rest = np.flatnonzero(asked | ~np.repeat(is_one, np.diff(ends)))
+        owners[rest] = ask(rest)
+        return owners
 
     def _read_origins(
         self, visible: NDArray[np.intp], boxes: NDArray[np.float32], owners: NDArray[np.uint64]
@@ -396,38 +415,28 @@ class _PageReader:
             )
         return self._fonts[key]
 
-    def _read_objects(
-        self, objects: Sequence[int], num_own: int
-    ) -> tuple[set[int], NDArray[np.float32], bool]:
+    def _read_objects(self, objects: Sequence[int], num_own: int) -> tuple[set[int], bool]:
         """Look at the objects of the page itself.
 
         Returns:
             The text objects that are not part of an embedded drawing; empty if the whole page is
-            embedded. The boxes of horizontal lines. Whether there is a large picture.
+            embedded. Whether there is a large picture.
         """
         bounds = np.zeros(4, np.float32)
         pointers = [bounds.ctypes.data + 4 * i for i in range(4)]
         own: set[int] = set()
-        rules: list[list[float]] = []
         left, bottom, right, top = self._bounds
-        area = (right - left) * (top - bottom)
         pictured = 0.0
         for item in objects[:num_own]:
             kind = get_type(item)
             if kind == raw.FPDF_PAGEOBJ_TEXT:
                 own.add(item)
-            elif kind in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE) and _get_bounds(
-                item, *pointers
-            ):
+            elif kind == raw.FPDF_PAGEOBJ_IMAGE and _get_bounds(item, *pointers):
                 x0, y0, x1, y1 = bounds.tolist()
-                if kind == raw.FPDF_PAGEOBJ_IMAGE:
-                    pictured += (x1 - x0) * (y1 - y0)
-                elif y1 - y0 < _RULE_THICKNESS < x1 - x0:
-                    rules.append([x0, y0, x1, y1])
+                pictured += (x1 - x0) * (y1 - y0)
         if own:
             own.update(item for item, _, _ in leaves(objects[num_own:]))
-        boxes = np.array(rules, np.float64).reshape(-1, 4)[:, [0, 3, 2, 1]]
-        return own, self._turn(boxes).astype(np.float32), pictured > 0.3 * area
+        return own, pictured > 0.3 * (right - left) * (top - bottom)
 
     def _turn(self, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn boxes (left, top, right, bottom) of the page's space to the page as shown."""
@@ -461,23 +470,6 @@ def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDA
     high, low = codes[:-1][first], codes[1:][first]
     joined[:-1][first] = 0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF)
     return joined, second_halves
-
-
-def _suspicious_spaces(
-    white: NDArray[np.bool_], boxes: NDArray[np.float32], origins: NDArray[np.float64]
-) -> list[int]:
-    """Return the indices of spaces between characters of one line that touch.
-
-    PDFium guesses the spaces that a file does not have, and takes kerning for one now and then.
-    """
-    if len(white) < 3:
-        return []
-    heights = boxes[:-2, 3] - boxes[:-2, 1]
-    gaps = np.abs(boxes[2:, 0] - boxes[:-2, 2])
-    touching = (gaps < _TOUCHING * np.abs(heights)) & (origins[2:, 1] == origins[:-2, 1])
-    between = white[1:-1] & ~white[:-2] & ~white[2:]
-    found: list[int] = (np.flatnonzero(between & touching) + 1).tolist()
-    return found
 
 
 _WHITE = np.array(

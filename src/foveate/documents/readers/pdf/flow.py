@@ -6,9 +6,8 @@ from itertools import pairwise
 
 from foveate.documents.headings import is_references
 from foveate.documents.readers.pdf.headings import key_of
-from foveate.documents.readers.pdf.lines import Line, part_of
+from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import TextBlock
-from foveate.documents.readers.pdf.tables import arrange
 
 _ENTRY = re.compile(r"^(\[[^\]]{1,12}\]|\d{1,3}\.)(?=\s|$)")
 _ENDED = tuple(".!?。！？:：")
@@ -72,20 +71,6 @@ def _runs_on(last: Line, first: Line, crossed: bool) -> bool:
     full = last.right > last.frame.right - 3 * last.size
     flush = first.left < first.frame.left + 0.6 * first.size
     return crossed and full and flush and not (last.bold > 0.9 and first.bold < 0.5)
-
-
-def divide_columns(blocks: Sequence[TextBlock]) -> list[TextBlock]:
-    """Put names and addresses that are side by side one below the other."""
-    divided: list[TextBlock] = []
-    for block in blocks:
-        if block.kind != "table":
-            divided.append(block)
-            continue
-        for column in zip(*arrange(block.lines), strict=True):
-            parts = [part_of(line, *cell) for row in column for line, cell in row]
-            if parts:
-                divided.append(TextBlock(parts))
-    return divided
 
 
 def mark_references(blocks: Sequence[TextBlock]) -> list[TextBlock]:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from itertools import dropwhile, pairwise, takewhile
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from foveate.documents.blocks import name_set
@@ -18,7 +18,6 @@ from foveate.documents.headings import (
     part_kind,
 )
 from foveate.documents.readers.pdf.extraction import Bookmark
-from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import (
     NUMBERING,
     RUN_IN_MARK,
@@ -43,42 +42,12 @@ _RUN_IN = re.compile(
     r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I
 )
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^untitled|^microsoft word|^\w+://|^no title", re.I)
-# What stands on title pages besides the title: kinds and numbers of reports and theses, and who
-# publishes them. Journals and proceedings have such names, too, but are titles of their own covers.
-_SERIES = re.compile(
-    r"(?:(?:[^\W\d_]+ ){0,3}(?:technical|research|working|discussion|policy|internal|interim|staff)"
-    r" (?:reports?|papers?|memorandum|notes?)(?: series)?(?:,? (?:no|nr|number)\b\.?|:)?"
-    r"(?: [^\s:]*\d[^\s:]*)?"
-    r"|(?:research|original|review) (?:article|paper)|article|letter|white ?paper"
-    r"|(?:[^\W\d_]+ )?(?:bachelor|master|doctoral|undergraduate|ph\.?d\.?|diploma|honou?rs)"
-    r"(?:['’]?s)? (?:thesis|dissertation)|thesis|dissertation"
-    r"|(?:bachelor|master|diplom|haus|seminar|doktor)arbeit|inaugural-?dissertation"
-    r"|thèse(?: de doctorat)?|mémoire|tesis(?: doctoral)?|tesi(?: di (?:laurea|dottorato))?"
-    r"|(?:本科|学士|硕士|碩士|博士)?(?:生|研究生)?(?:毕业|畢業|学位|學位)(?:设计)?[（(]?(?:论文|論文)[）)]?"
-    r"(?:报告)?"
-    r"|(?:the )?(?:[^\W\d_]+ ){0,3}(?:university|universität|université|universidad|università|"
-    r"college|institute)(?: (?:of|for|de|di|der|zu)(?: [^\W\d_]+){1,2})?|[^\W\d_]{2,8}(?:大学|大學)"
-    r"|[A-Z]{2,}(?=(?:[^\s\d]*\d){3})[\w/.-]+)",
-    re.I,
-)
-_JOURNAL = re.compile(
-    r"(?:the )?(?:[^\W\d_]+ ){0,3}(?:journal|annals|proceedings|transactions|archives?|bulletin|"
-    r"acta|revue|zeitschrift|annales|revista|rivista)\b(?! [^\W\d_]*ing\b)[^.:?!]{0,100}"
-    r"(?:(?:vol|no|issue)\b.{0,60})?",
-    re.I,
-)
 _LONE_NUMBER = re.compile(rf"\d{{1,3}}|[IVXLC]{{1,6}}|[A-Z]|{NUMBER_WORDS}", re.I)
 _LABELS = ("chapter", "part", "annex")
 _LONGEST = 150  # characters of a heading
 _TITLE_LENGTH = 250
 _PARAGRAPH = 300  # characters
 _FIRST_ITEM = re.compile(r"1\.\s.{100,}[.;:]", re.DOTALL)
-_AFFILIATION = re.compile(
-    r"@|\b(?:universi|univ\.|institut|facult|department|dept|laborator|labs?\b|research|school|"
-    r"college|academy|inc\b|gmbh|corporation)",
-    re.I,
-)
-_AUTHORS_LENGTH = 300  # characters of the authors and addresses above a column
 _CLAUSE = 80  # characters of the title of a clause
 _FEWEST_CLAUSES = 5
 _SIGNIFICANT = 1.12  # times the usual size
@@ -155,44 +124,6 @@ def mark_headings(
     _set_run_in_levels(blocks)
 
 
-def gather_front_matter(blocks: list[TextBlock], typography: Typography) -> list[TextBlock]:
-    """Put the authors above the text together: those above its second column follow the others.
-
-    Columns are read from the top of the page, even where the abstract begins in the middle of it.
-    """
-    front = front_matter(blocks, typography)
-    if not front:
-        return blocks
-    first = blocks[front].lines[0]
-    start = next(
-        (n for n in range(front, len(blocks)) if blocks[n].lines[0].frame is not first.frame), front
-    )
-    end = start
-    while end < len(blocks) and _may_be_author(blocks[end], first, typography):
-        end += 1
-    authors = blocks[start:end]
-    beside = {round(line.baseline) for block in blocks[:front] for line in block.lines}
-    if not any(
-        beside.intersection(range(round(line.baseline) - 1, round(line.baseline) + 2))
-        for block in authors
-        for line in block.lines
-    ) or not any(_AFFILIATION.search(block.text) for block in authors):
-        return blocks
-    return blocks[:front] + authors + blocks[front:start] + blocks[end:]
-
-
-def _may_be_author(block: TextBlock, line: Line, typography: Typography) -> bool:
-    """Return whether a block above a line is short, not a sentence, and not in a title's type."""
-    return (
-        block.kind in ("prose", "code")
-        and block.page == line.page
-        and block.lines[-1].baseline < line.baseline - 0.5 * line.size
-        and block.size < 1.45 * typography.size
-        and len(block.text) < _AUTHORS_LENGTH
-        and not block.text.endswith(".")
-    )
-
-
 def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
     """Return the number of blocks between the title and the text: authors, dates, affiliations."""
     for number, block in enumerate(blocks):
@@ -205,30 +136,12 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
         is_numbered = NUMBERING.match(text) and not has_note_mark(first)
         if block.kind == "prose" and first.bold > 0.6 and is_numbered:
             return number
-        if _opens_parts(blocks, number):
-            return number
         if block.kind == "item" and _FIRST_ITEM.fullmatch(text):  # a numbered paragraph
             return max(number - 1, 0)
         is_long = block.kind == "prose" and len(text) > _PARAGRAPH
         if is_long and block.size > 0.93 * typography.size:
             return max(number - 1, 0)
     return 0
-
-
-def _opens_parts(blocks: Sequence[TextBlock], number: int) -> bool:
-    """Return whether a block is the heading of a part, and others that look like it follow."""
-    block = blocks[number]
-    named = PART_BEFORE.match(block.text) if block.kind == "prose" else None
-    if named is None or not named[1] or _is_something_else(block):
-        return False
-    style, word = style_of(block), named[1].casefold()
-    return any(
-        other.text.casefold().startswith(word)
-        and (found := PART_BEFORE.match(other.text)) is not None
-        and found[2] != named[2]
-        and style_of(other) == style
-        for other in blocks[number + 1 :]
-    )
 
 
 def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> dict[int, int]:
@@ -524,15 +437,7 @@ def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography)
     for block in first:
         if len(key) > 4 and letters(block.text) == key:
             return [block]
-    found = _largest(first, typography)
-    if not found:
-        return []
-    is_article = any(len(block.text) > _PARAGRAPH for block in first)
-    if named := list(dropwhile(lambda block: _names_series(block.text, is_article), found)):
-        return named
-    others = [block for block in first if not _names_series(block.text, is_article)]
-    other = _largest(others, typography) or _emphasized(others, typography)
-    return other if other and _words(other[0].text) > 1 else found
+    return _largest(first, typography) or _emphasized(first, typography)
 
 
 def _largest(first: Sequence[TextBlock], typography: Typography) -> list[TextBlock]:
@@ -562,14 +467,6 @@ def _emphasized(first: Sequence[TextBlock], typography: Typography) -> list[Text
         and _words(block.text) > 2
         and not NUMBERING.match(block.text)
     ][:1]
-
-
-def _names_series(text: str, is_article: bool) -> bool:
-    """Return whether a line names the series or the kind of a document, not its title."""
-    text = text.strip(" .,:")
-    if _SERIES.fullmatch(text):
-        return True
-    return is_article and _JOURNAL.fullmatch(text) is not None
 
 
 def _words(text: str) -> int:

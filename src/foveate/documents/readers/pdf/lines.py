@@ -123,6 +123,8 @@ class Line:
 
 def join_words(words: Sequence[str], glued: Sequence[bool]) -> str:
     """Write words with spaces where there are any."""
+    if not any(glued):
+        return " ".join(words)
     return "".join(
         word if is_glued or not number else f" {word}"
         for number, (word, is_glued) in enumerate(zip(words, glued, strict=True))
@@ -165,9 +167,7 @@ def find_segments(words: Words) -> list[Segment]:
     ]
 
 
-def find_frames(
-    segments: Sequence[Segment], words: Words, rules: NDArray[np.float32]
-) -> list[tuple[Frame, list[Segment]]]:
+def find_frames(segments: Sequence[Segment], words: Words) -> list[tuple[Frame, list[Segment]]]:
     """Divide a page into frames, in reading order.
 
     Columns have about the same width. What spans several columns (titles, wide figures and tables)
@@ -176,7 +176,6 @@ def find_frames(
     Args:
         segments: Those of the page.
         words: The words of the page.
-        rules: `(rules, 4)` boxes of horizontal lines.
 
     Returns:
         Each frame with its segments.
@@ -203,8 +202,8 @@ def find_frames(
             frames.append((_frame_of(spanning), list(spanning)))
         spanning.clear()
 
-    for row, spans in _spanning_rows(segments, gutters, rules):
-        if spans:
+    for row in group_rows(segments):
+        if any(_crosses(segment, gutter) for segment in row for gutter in gutters):
             flush_columns()
             spanning.extend(row)
         else:
@@ -213,30 +212,6 @@ def find_frames(
     flush_columns()
     flush_spanning()
     return frames
-
-
-def _spanning_rows(
-    segments: Sequence[Segment], gutters: Sequence[tuple[float, float]], rules: NDArray[np.float32]
-) -> Iterable[tuple[list[Segment], bool]]:
-    """Iterate over rows from top to bottom, yielding whether each spans columns."""
-    rows = group_rows(segments)
-    wide = [
-        top
-        for left, top, right, _ in rules.tolist()
-        if any(left < gutter[0] - 10 and right > gutter[1] + 10 for gutter in gutters)
-    ]
-    edges = np.unique(wide)
-    places = np.searchsorted(edges, [(row[0].top + row[0].bottom) / 2 for row in rows])
-    several = [len(row) > 2 for row in rows]
-    between = Counter(places.tolist())
-    tabular = Counter(
-        place for place, is_several in zip(places.tolist(), several, strict=True) if is_several
-    )
-    for row, place, is_several in zip(rows, places.tolist(), several, strict=True):
-        spans = any(_crosses(segment, gutter) for segment in row for gutter in gutters)
-        # There is a table between two wide lines if most of the rows there have several cells.
-        is_table = 0 < place < len(edges) and tabular[place] > 0.5 * between[place]
-        yield row, spans or (is_several and is_table)
 
 
 def _crosses(segment: Segment, gutter: tuple[float, float]) -> bool:

@@ -261,9 +261,10 @@ def is_formula(line: Line) -> bool:
 
 def _is_fragment(line: Line) -> bool:
     """Return whether a line may be a part of a formula: limits, fractions, its number."""
-    words = [word for word in _WORDS.findall(line.text) if word not in _FUNCTIONS]
     narrow = line.right - line.left < 0.5 * (line.frame.right - line.frame.left)
-    return not words and (narrow or bool(line.cells)) and line.mono < 0.5
+    if line.mono >= 0.5 or not (narrow or line.cells):
+        return False
+    return all(word in _FUNCTIONS for word in _WORDS.findall(line.text))
 
 
 def _find_formulas(lines: Sequence[Line], typography: Typography) -> dict[int, int]:
@@ -307,12 +308,12 @@ def _separates(
         return step > 3 * pitch
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
-    ended = _fits(above, line) or above.text.endswith(_TERMINAL)
-    ended = ended or (bool(NUMBERING.match(above.text)) and not line.lead)
-    if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold) and ended:
-        return True
-    is_numbered = NUMBERING.match(line.text) or SECTION_NUMBER.match(line.text)
-    if line.bold > 0.9 and above.bold > 0.9 and is_numbered and _fits(above, line):
+    if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold):
+        is_title = bool(NUMBERING.match(above.text)) and not line.lead
+        if is_title or _fits(above, line) or above.text.endswith(_TERMINAL):
+            return True
+    are_headings = min(above.bold, line.bold) > 0.9 and _fits(above, line)
+    if are_headings and (NUMBERING.match(line.text) or SECTION_NUMBER.match(line.text)):
         return True
     if (
         (above.italic > 0.9) != (line.italic > 0.9)

@@ -1,16 +1,27 @@
-"""Scanned pages: pictures of text, read with the Tesseract program."""
+"""Scanned pages: pictures of text, read with the Tesseract program or else with RapidOCR."""
 
 import csv
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
 from itertools import groupby
 from shutil import which
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pypdfium2 as pdfium
+from numpy.typing import NDArray
 
-from foveate.documents.readers.pdf.lines import Frame, Line
+from foveate.documents.readers.pdf.lines import (
+    Frame,
+    Line,
+    find_frames,
+    find_segments,
+    make_lines,
+)
+from foveate.documents.readers.pdf.words import Words
 from foveate.documents.structure import DocumentError
 
 _RESOLUTION = 300  # dots per inch, what Tesseract reads best
@@ -21,22 +32,34 @@ _SIZE = 0.75  # size of a font, as a share of the height of its lines
 _MODELS = {"zh": "chi_sim", "zh-Hant": "chi_tra", "sr": "srp"}
 
 
-def check_tesseract(languages: str) -> str:
-    """Return the names of Tesseract's models for languages.
+Recognizer = Callable[[pdfium.PdfDocument, int], list[Line]]
+"""Reads the picture of the page of a document with that index, from 0."""
+
+
+def find_recognizer(languages: str) -> Recognizer:
+    """Return what reads pictures: Tesseract or, where that is not installed, RapidOCR.
 
     Args:
-        languages: ISO 639 codes, joined by "+".
+        languages: ISO 639 codes, joined by "+", for Tesseract's models.
 
     Raises:
-        DocumentError: Tesseract or one of the models is not installed.
+        DocumentError: Neither is installed, or Tesseract lacks a model.
     """
+    if which("tesseract"):
+        return partial(_read_with_tesseract, _tesseract_models(languages))
+    if find_spec("rapidocr"):
+        from rapidocr import RapidOCR
+
+        return partial(_read_with_rapidocr, RapidOCR(params={"Global.log_level": "critical"}))
+    raise DocumentError(
+        "has pages to read by character recognition, which needs the program tesseract (apt "
+        "install tesseract-ocr) or RapidOCR: install one of them (pip install 'foveate[ocr]')."
+    )
+
+
+def _tesseract_models(languages: str) -> str:
     from langcodes import Language
 
-    if which("tesseract") is None:
-        raise DocumentError(
-            "has pages to read by character recognition, which needs the program tesseract: "
-            "install it (apt install tesseract-ocr)."
-        )
     listed = _run(["--list-langs"], b"").decode("utf-8", "replace").split()
     models: list[str] = []
     for code in languages.split("+"):
@@ -50,32 +73,63 @@ def check_tesseract(languages: str) -> str:
     return "+".join(models)
 
 
-def read_scan(document: pdfium.PdfDocument, index: int, models: str) -> list[Line]:
-    """Read the picture of a page.
-
-    Args:
-        document: The document.
-        index: Index of the page, from 0.
-        models: Names of Tesseract's models.
-
-    Raises:
-        DocumentError: Tesseract fails.
-    """
+def _render(document: pdfium.PdfDocument, index: int) -> tuple[NDArray[np.uint8], float]:
+    """Return the `(height, width)` picture of a page in grey, and its pixels per point."""
     page = document[index]
     try:
         width, height = page.get_size()
         scale = min(_RESOLUTION / 72, (_MOST_PIXELS / (width * height)) ** 0.5)
         bitmap = page.render(scale=scale, grayscale=True)
         try:
-            pixels = np.ascontiguousarray(bitmap.to_numpy().squeeze())
-            picture = b"P5\n%d %d\n255\n" % pixels.shape[::-1] + pixels.tobytes()
+            return np.ascontiguousarray(bitmap.to_numpy().squeeze()), scale
         finally:
             bitmap.close()
     finally:
         page.close()
+
+
+def _read_with_tesseract(models: str, document: pdfium.PdfDocument, index: int) -> list[Line]:
+    pixels, scale = _render(document, index)
+    picture = b"P5\n%d %d\n255\n" % pixels.shape[::-1] + pixels.tobytes()
     resolution = str(round(72 * scale))
     table = _run(["stdin", "stdout", "-l", models, "--dpi", resolution, "tsv"], picture)
     return parse_table(table.decode("utf-8", "replace"), index + 1, scale)
+
+
+def _read_with_rapidocr(engine: Any, document: pdfium.PdfDocument, index: int) -> list[Line]:
+    pixels, scale = _render(document, index)
+    found = engine(pixels, return_word_box=True).word_results or ()
+    corners = [np.array([quad for _, _, quad in line], np.float32) / scale for line in found]
+    boxes = [np.concatenate([one.min(axis=1), one.max(axis=1)], axis=1) for one in corners]
+    if not boxes:
+        return []
+    heights = [float(np.median(box[:, 3] - box[:, 1])) for box in boxes]
+    usual = median(heights)
+    sizes = [_font_size(height, usual) for height in heights]
+    texts = [text for line in found for text, _, _ in line]
+    counts = [len(line) for line in found]
+    flags = np.zeros(len(texts), np.bool_)
+    height, width = pixels.shape
+    words = Words(
+        texts,
+        np.array(list(map(len, texts)), np.float32),
+        np.concatenate(boxes),
+        np.repeat(np.array([box[:, 3].max() for box in boxes], np.float32), counts),
+        np.repeat(np.array(sizes, np.float32), counts),
+        flags,
+        np.zeros((len(texts), 4), np.float32),
+        width / scale, height / scale, 0, False, False,
+    )  # fmt: skip
+    return [
+        line
+        for frame, members in find_frames(find_segments(words), words)
+        for line in make_lines(index + 1, words, members, frame)
+    ]
+
+
+def _font_size(height: float, usual: float) -> float:
+    """Return the size of a font, in half points, by the height of its line and of most lines."""
+    return round((height if height > _LARGE * usual else usual) * _SIZE * 2) / 2
 
 
 def _run(arguments: Sequence[str], data: bytes) -> bytes:
@@ -134,7 +188,7 @@ def _make_line(
     left, top = boxes[:, :2].min(axis=0).tolist()
     right, bottom = boxes[:, 2:].max(axis=0).tolist()
     tall = float(np.median(boxes[:, 3] - boxes[:, 1]))
-    size = round((tall if tall > _LARGE * usual else usual) * _SIZE * 2) / 2
+    size = _font_size(tall, usual)
     count = len(rows)
     places = np.column_stack([boxes, np.full((count, 2), (bottom, size), np.float32)])
     return Line(

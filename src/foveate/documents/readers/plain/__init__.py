@@ -62,10 +62,8 @@ from foveate.documents.readers.plain.preformatted import (
     are_records,
     is_code,
     is_drawn_table,
-    is_log,
     table_rows,
 )
-from foveate.documents.readers.plain.run_ins import split_run_ins
 from foveate.documents.readers.plain.undivided import divide
 from foveate.documents.structure import Kind
 
@@ -83,12 +81,10 @@ _LICENCE = re.compile(  # around the books of Project Gutenberg
     r"^\*\*\* ?(START|END) OF (?:THE|THIS) PROJECT GUTENBERG EBOOK\b.*",
     re.MULTILINE | re.IGNORECASE,
 )
-_FRAME_SIGNS = frozenset("#*=~-")
 _MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
 _HEADER = 2000  # characters that hold the fields of a header
 _MAX_TITLE = 100
 _MAX_TITLE_CHUNKS = 4
-_MAX_TITLE_LINES = 4
 
 
 def read(text: str) -> ParsedText:
@@ -99,11 +95,8 @@ def read(text: str) -> ParsedText:
 def read_lines(text: str) -> ParsedText:
     """Read paragraphs and the headings that have a line of their own."""
     blocks = _without_licence(text, list(line_blocks(text)))
-    lines = [line for block in blocks for line in block]
-    if is_log(text, lines):
-        return ParsedText(None, [_line(text, line, "table") for line in lines])
     blocks, apart, wrapped = divide(text, blocks)
-    chunks = split_run_ins(list(chunks_of(text, blocks)))
+    chunks = list(chunks_of(text, blocks))
     for chunk in chunks:
         chunk.is_wrapped = chunk.lines[0].start in wrapped
     mark_parts(chunks)
@@ -162,8 +155,6 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             return collapse(chunks.pop(0).shown)
         if len(chunk.heading) == 1 or chunk.heading.startswith("numbered") or chunk.is_list:
             return None
-        if index == 0 and has_headings and _is_title_page(chunk):
-            return collapse(chunks.pop(0).shown)
         first = collapse(chunk.shown) if chunk.is_wrapped else chunk.shown.split("\n")[0]
         is_centred = chunk.indent >= base + 8
         longest = MAX_WRAPPED_HEADING if chunk.is_wrapped else _MAX_TITLE
@@ -178,19 +169,6 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             manual = _MANUAL.fullmatch(first)
             return manual[1] if manual else collapse(first)
     return None
-
-
-def _is_title_page(chunk: Chunk) -> bool:
-    """Return whether all lines of a chunk are one title, in capitals."""
-    is_short = len(chunk.parts) == 1 and 1 < len(chunk.lines) <= _MAX_TITLE_LINES
-    shown = chunk.shown
-    return (
-        is_short
-        and len(shown) <= MAX_WRAPPED_HEADING
-        and shown.isupper()
-        and all(line[0].isalpha() for line in shown.split("\n"))
-        and _is_title(collapse(shown), MAX_WRAPPED_HEADING)
-    )
 
 
 def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:
@@ -220,19 +198,12 @@ def _blocks(text: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
     in_references = False
     for chunk in chunks:
         if chunk.heading:
-            yield Heading(levels[chunk.heading], _unframed(chunk.shown))
+            yield Heading(levels[chunk.heading], chunk.shown)
             in_references = is_references(chunk.shown)
         elif in_references:
             yield from _references(text, chunk)
         else:
             yield from _paragraphs(text, chunk, base)
-
-
-def _unframed(heading: str) -> str:
-    """Strip the marks from a heading such as "### Title ###"."""
-    frame = heading[0] * 3
-    is_framed = heading[0] in _FRAME_SIGNS and heading.startswith(frame) and heading.endswith(frame)
-    return heading.strip(heading[0] + " ") or heading if is_framed else heading
 
 
 def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:

@@ -9,7 +9,6 @@ from itertools import pairwise
 from foveate.documents.headings import (
     CHINESE_NUMBER,
     END_OF_SENTENCE,
-    PART_WORDS,
     PART_WORDS_PATTERN,
     SMALL_WORDS,
     heading_kind,
@@ -247,10 +246,8 @@ def join_titles(chunks: Sequence[Chunk]) -> list[Chunk]:
         index
         for index in bare
         if not chunks[index + 1].heading
-        and (
-            (_is_title_like(chunks[index + 1]) and is_title_case(chunks[index + 1].shown))
-            or _is_stopped_title(chunks[index + 1])
-        )
+        and _is_title_like(chunks[index + 1])
+        and is_title_case(chunks[index + 1].shown)
     ]
     titled = {
         index
@@ -310,11 +307,6 @@ def _is_title_like(chunk: Chunk) -> bool:
     )
 
 
-def _is_stopped_title(chunk: Chunk) -> bool:
-    """Return whether a line in capitals ends in a full stop, as titles of old books do: THE SEA."""
-    return _is_capitals(chunk) and not chunk.is_list and len(chunk.shown) <= 80
-
-
 def _is_capitals(chunk: Chunk) -> bool:
     return (
         chunk.is_line
@@ -349,7 +341,7 @@ def levels_of(kinds: Iterable[str]) -> dict[str, int]:
                 level = _level_below(kind, found, levels) or level
         levels[kind] = level
     levels["named"] = min(levels.values(), default=0)
-    if "annex" in levels and _is_last(found, levels):
+    if "annex" in levels:
         levels["annex"] = levels["named"]
     return levels
 
@@ -365,12 +357,6 @@ def _level_below(kind: str, found: Sequence[str], levels: Mapping[str, int]) -> 
         if is_known and 0 < counts[above] < counts[kind]:
             return _PART_LEVELS[above] + 1
     return None
-
-
-def _is_last(found: Sequence[str], levels: Mapping[str, int]) -> bool:
-    """Return whether the annexes of a text come after all its parts, rather than within them."""
-    parts = (kind for kind in found[found.index("annex") :] if kind in PART_WORDS)
-    return all(levels[kind] >= levels["annex"] for kind in parts)
 
 
 def heading_key(line: str) -> str:

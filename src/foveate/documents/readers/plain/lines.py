@@ -374,7 +374,6 @@ def _markers(lines: list[TextLine], shown: list[str]) -> list[bool]:
                 index == 0
                 or (line.indent > lines[index - 1].indent and not _counts(shown[index], previous))
                 or previous[-1] in ":："
-                or (index == len(lines) - 1 and _may_be_title(shown[index], previous))
                 or (marked[-1] and line.indent == lines[index - 1].indent)
                 or (alike[line.indent, match.lastgroup] > 1 and (previous[-1] in _END))
                 or (
@@ -395,11 +394,6 @@ def _markers(lines: list[TextLine], shown: list[str]) -> list[bool]:
 def _counts(line: str, previous: str) -> bool:
     """Return whether a number in parentheses repeats the word before it: five (5) years."""
     return _COUNT.match(line) is not None and previous[-1].isalpha()
-
-
-def _may_be_title(line: str, previous: str) -> bool:
-    """Return whether a numbered line after a whole sentence is a title: 2. Methods."""
-    return line[0].isdigit() and line[-1] not in _END + ":" and previous[-1] in ".!?"
 
 
 def _is_next(last: str | None, number: str | None) -> bool:

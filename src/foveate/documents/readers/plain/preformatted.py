@@ -1,4 +1,4 @@
-"""Plain text that is laid out by lines: code, drawn tables, logs and other records."""
+"""Plain text that is laid out by lines: code, drawn tables and records."""
 
 import re
 from collections.abc import Sequence
@@ -20,23 +20,8 @@ _CODE = re.compile(
     r"|(?:^| )~?/\w[\w.-]*/|<[\w/-]+>| \| "
 )
 _PROMPT = re.compile(r"[$#%] \S")
-_TIME = re.compile(
-    r"[\[(<]?(?:\d{4}[-/.]\d{2}[-/.]\d{2}|\d{1,2}[./-]\w{2,3}[./-]\d{2,4}|\d{1,2}:\d{2}:\d{2}"
-    r"|(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?[A-Z][a-z]{2} +\d{1,2} +\d{1,2}:\d{2}| *\d+\.\d{3,6}\]"
-    r"|\d{10,13}\b)|\d{1,3}(?:\.\d{1,3}){3} \S+ \S+ \["
-    r"|(?:[A-Z]{4,8}|[VDIWEF])[/:\[ ].{0,30}\d\d:\d\d"
-)
-_MIN_LOG_LINES = 5
 _MIN_RECORDS = 4
 _END = ".,;:!?…。，；：！？—-”\"'»)"
-
-
-def is_log(text: str, lines: Sequence[TextLine]) -> bool:
-    """Return whether most lines begin with a time."""
-    if len(lines) < _MIN_LOG_LINES:
-        return False
-    sample = lines[:: max(len(lines) // 2000, 1)]
-    return sum(_TIME.match(text, line.start) is not None for line in sample) >= 0.6 * len(sample)
 
 
 def is_code(chunk: Chunk, base: int) -> bool:

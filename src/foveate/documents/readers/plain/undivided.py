@@ -140,12 +140,8 @@ def _divide_wrapped(text: str, blocks: list[list[TextLine]]) -> Divided:
             begins = True
         elif n in rests:
             begins = False
-        elif n - 1 in headings or n - 1 in rests:
+        elif n - 1 in headings or n - 1 in rests or n <= num_front:
             begins = True
-        elif n <= num_front:  # each line is a paragraph, except for the rest of a long title
-            begins = len(divided) > 1 or n > _MAX_REST or not _continues_title(shown, n, width)
-            if not begins:
-                wrapped.add(0)
         elif in_references:
             begins = ENTRY.match(shown[n]) is not None
         else:
@@ -240,17 +236,6 @@ def _is_wrapped_title(shown: Sequence[str], n: int, width: int) -> bool:
         and below[0].isupper()
         and columns(below) > 0.6 * width
         and (_may_end(above) or columns(above) < 0.6 * width)
-    )
-
-
-def _continues_title(shown: Sequence[str], n: int, width: int) -> bool:
-    """Return whether a line continues the title above it, rather than names the authors."""
-    line, above = shown[n], shown[n - 1]
-    return _SMALL_END.search(above) is not None or (
-        line[0].islower()
-        and columns(above) > 0.4 * width
-        and _BY.match(line) is None
-        and not any(character in "@/" or character.isdigit() for character in line)
     )
 
 

@@ -19,8 +19,8 @@ _MAX_HEADING = 80
 def read(text: str) -> ParsedText:
     """Read each turn as a paragraph; a line without a speaker continues the turn before it.
 
-    What `speech.clean` finds to be without content is left out, and so are the numbers of lines,
-    times that stand alone, and what a chat reports about its members.
+    What `speech.clean` finds to be without content is left out, and so are times
+    that stand alone, and what a chat reports about its members.
     """
     blocks = list(line_blocks(text))
     turns = find_turns(text, blocks) or labelled_turns(text, blocks)
@@ -63,18 +63,16 @@ def _blocks(text: str, turns: Turns) -> Iterator[Block]:
 
 
 def _is_heading(text: str, turns: Turns, index: int) -> bool:
-    """Return whether a line in capitals stands alone above a turn: DIRECT EXAMINATION."""
+    """Return whether a line in capitals stands alone above a turn: DREDGING."""
     if not turns.may_have_headings or index + 1 not in turns.openings:
         return False
     line = turns.lines[index]
     shown = text[line.start : line.end]
-    above = turns.lines[index - 1] if index else None
-    ended = above is None or text[above.end - 1] in '.?!:…)"”’'
     return (
         shown.isupper()
         and len(shown) <= _MAX_HEADING
         and shown[0].isalnum()
         and shown[-1].isalnum()
         and _LONG_WORD.search(shown) is not None
-        and (index in turns.paragraphs or (not turns.paragraphs and ended))
+        and index in turns.paragraphs
     )

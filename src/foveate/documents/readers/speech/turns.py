@@ -1,4 +1,4 @@
-"""Where the turns of transcripts, court records and chats begin.
+"""Where the turns of transcripts and chats begin.
 
 These kinds are recognized, each by openings that recur; a few of them make no transcript:
 
@@ -6,8 +6,7 @@ These kinds are recognized, each by openings that recur; a few of them make no t
   reports of some parliaments `Mr. LEE. text` and `Ann Lee (ABC). – text`
 - a line with a name and a time, above the text: `Ann Lee  0:12`, `[Ann Lee] 14:05:12`,
   `00:01:02 Ann Lee`; or the name on one line and the time on the next
-- `Q.` and `A.` of court records, with other speakers or the numbers of the lines
-- messages of chats: `12/03/2024, 14:05 - Ann: text`, `[14:05] <ann> text`
+- messages of chats: `12/03/2024, 14:05 - Ann: text`
 """
 
 import re
@@ -50,9 +49,6 @@ _MESSAGE = re.compile(  # without a name, it reports who joined or left
     rf"[\u200e\u200f]?(?:\[{_SENT}\]\s*|{_SENT}\s+[-–]\s+)"
     r"[\u200e\u200f]?(?:~\s?)?(?:([^:\n\"“„«/=\[\]]{1,60}):(?:[\s\u200e\u200f]+|\Z))?"
 )
-_RELAYED = re.compile(
-    rf"[\[(]?{_CLOCK}[\])]?\s+(?:<[ @+%&~]?([^\s<>]{{1,30}})>\s+|(?=-!- |\*{{1,3}} |--> |<-- ))"
-)
 _NAME = (
     r"(?![AaPp]\.?[Mm]\b)[^\W_a-z][^\s:,;()\[\]]*(?: [^\s:,;()\[\]]+){0,4}?(?: \([^():]{2,40}\))?"
 )
@@ -62,8 +58,6 @@ _HEADER = re.compile(
 )
 _PARTS = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s?([Pp])?")
 _LONE_NAME = re.compile(_NAME)
-_QUESTION = re.compile(r"([QA])(?:[.:]\s*|\s{2,}|\t)(?:\(BY ([^()]{2,40})\)\s*|(?=\S))")
-_EXAMINER = re.compile(r"BY ((?:M[RSX]S?|DR|MISS)\.? [A-Z'’ -]{2,40}):?")
 _TITLED = re.compile(  # who speaks by title or by part
     r"(?:an?|the|hon\.?|acting|deputy|madame?|mr\.?|ms\.?|unidentified|unknown|der|die|le|la)? ?"
     r"\b(?:(?:mr|mrs|ms|mx|miss|dr|prof|professor|sir|dame|lord|lady|baroness|sen|senator|rep|"
@@ -88,7 +82,6 @@ _NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and l
     "disadvantages pros cons"
 )
 _SPEECH_END = re.compile(r"[.?!…。？！][\"'”’»)\]]*\Z")
-_NUMBER = re.compile(r"([0-9]{1,2})(?:\s+|\Z)")
 _FULL_NAME = re.compile(
     r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|zu))*(?: \(.*\))?"
 )
@@ -104,8 +97,6 @@ _MOST_DISTINCT = 0.7  # of them, where members are called by their full names on
 _MAX_FRONT, _MAX_FRONT_LINES = 0.3, 10  # of the lines, above the first turn
 _MIN_CHANGES = 0.1  # of the names in headers, from one to the next
 _MIN_WORDS = 8  # of a turn that may end without a full stop
-_MIN_NUMBERED = 20  # lines that a page of a court record has, at least
-_MAX_NUMBER = 30
 
 
 class Opening(NamedTuple):
@@ -126,9 +117,9 @@ class Turns(NamedTuple):
     """The lines of a text, and where turns begin.
 
     Attributes:
-        lines: The lines, without their numbers.
+        lines: The lines.
         openings: By the index of the line that they begin.
-        paragraphs: Indices of lines that begin a paragraph; empty if the lines are numbered.
+        paragraphs: Indices of lines that begin a paragraph.
         may_have_headings: Whether lines in capitals between turns are headings.
     """
 
@@ -164,11 +155,7 @@ def find_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns | None:
     shown = [text[line.start : line.end] for line in lines]
     if found := _messages(shown) or _headers(shown):
         return Turns(lines, found, frozenset(starts))
-    numbered = _without_numbers(text, lines)
-    if numbered:
-        lines, starts = numbered, []
-        shown = [text[line.start : line.end] for line in lines]
-    found = _testimony(shown, has_numbers=bool(numbered)) or _labels(shown, starts or [0])
+    found = _labels(shown, starts)
     return Turns(lines, found, frozenset(starts), may_have_headings=True) if found else None
 
 
@@ -206,22 +193,20 @@ def _num_titled(labels: Iterable[str]) -> int:
 
 def _messages(shown: Sequence[str]) -> dict[int, Opening]:
     """Find the messages of a chat, each with its time and sender."""
-    for pattern in (_MESSAGE, _RELAYED):
-        openings = {
-            index: Opening(match[1] and match[1].strip(), match.end())
-            for index, line in enumerate(shown)
-            if (match := pattern.match(line[:_MAX_OPENING]))
-        }
-        senders = [opening.speaker for opening in openings.values() if opening.speaker]
-        if (
-            _recur(senders)
-            and min(openings) < 3
-            and len(openings) > 0.3 * len(shown)
-            and len(senders) > 0.6 * len(openings)
-            and not _has_keys(senders)
-        ):
-            return openings
-    return {}
+    openings = {
+        index: Opening(match[1] and match[1].strip(), match.end())
+        for index, line in enumerate(shown)
+        if (match := _MESSAGE.match(line[:_MAX_OPENING]))
+    }
+    senders = [opening.speaker for opening in openings.values() if opening.speaker]
+    is_chat = (
+        _recur(senders)
+        and min(openings) < 3
+        and len(openings) > 0.3 * len(shown)
+        and len(senders) > 0.6 * len(openings)
+        and not _has_keys(senders)
+    )
+    return openings if is_chat else {}
 
 
 def _headers(shown: Sequence[str]) -> dict[int, Opening]:
@@ -269,66 +254,6 @@ def _seconds(header: str) -> int:
     first = int(hour) % 12 + 12 if is_afternoon else int(hour)
     total = 60 * first + int(minute)
     return 60 * total + int(second) if second else total
-
-
-def _without_numbers(text: str, lines: Sequence[TextLine]) -> list[TextLine]:
-    """Return the numbered lines of a court record without their numbers.
-
-    Lines without a number, such as running heads, are left out. If the lines are not numbered from
-    1 on each page, the result is empty.
-    """
-    kept: list[TextLine] = []
-    num_numbered = num_next = 0
-    last = 0
-    for line in lines:
-        match = _NUMBER.match(text, line.start, line.end)
-        if not match or not 1 <= int(match[1]) <= _MAX_NUMBER:
-            continue
-        num_numbered += 1
-        num_next += int(match[1]) in (1, last + 1)
-        last = int(match[1])
-        if match.end() < line.end:
-            kept.append(TextLine(match.end(), line.end, line.indent))
-    is_numbered = (
-        num_numbered >= _MIN_NUMBERED
-        and num_numbered > _MAJORITY * len(lines)
-        and num_next > 0.9 * num_numbered
-    )
-    return kept if is_numbered else []
-
-
-def _testimony(shown: Sequence[str], has_numbers: bool) -> dict[int, Opening]:
-    """Find questions and answers among what others say in a court.
-
-    Questions and answers alone are testimony only if the lines are numbered.
-    """
-    openings: dict[int, Opening] = {}
-    marks: list[str] = []
-    others: list[str] = []
-    examiner = "Q"
-    for index, line in enumerate(shown):
-        if match := _EXAMINER.fullmatch(line):
-            examiner = match[1]
-            openings[index] = Opening(None, len(line))
-            others.append(examiner)
-        elif match := _QUESTION.match(line):
-            marks.append(match[1])
-            examiner = match[2] or examiner
-            speaker = examiner if match[1] == "Q" else "A"
-            openings[index] = Opening(speaker, match.end())
-        elif (match := match_turn(line)) and match[1].isupper():
-            others.append(match[1])
-            openings[index] = Opening(match[1], match.end())
-    titled = _num_titled(others)
-    changes = sum(first != second for first, second in pairwise(marks))
-    is_testimony = (
-        len(marks) >= _MIN_TURNS
-        and {"Q", "A"} <= set(marks)
-        and changes > 0.6 * (len(marks) - 1)
-        and len(openings) > _MIN_LINES * len(shown)
-        and (has_numbers or (titled > 0 and titled > 0.5 * len(others)))
-    )
-    return openings if is_testimony else {}
 
 
 def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:

@@ -8,33 +8,29 @@ from foveate.documents.metadata import clean_names, first_date, make_date
 from foveate.documents.readers import xml
 
 _JATS = xml.Vocabulary(
-    header="article-meta",
-    title=("title-group", "article-title"),
+    title=".//title-group/article-title",
     parts=name_set("abstract body app glossary fn-group ref-list floats-group"),
     sections=name_set("abstract sec app glossary ref-list"),
     heading="title",
-    blocks=name_set("p verse-group"),
-    kinds={
-        "list-item": "item",
-        "caption": "caption",
-        "fig": "caption",
-        "table-wrap": "caption",
-        "fn": "footnote",
-        "table-wrap-foot": "footnote",
+    tags={
+        **{name: name for name in ("p", "sup", "sub", "table", "thead", "tbody", "tr", "td", "th")},
+        **dict.fromkeys(("title", "verse-group"), "p"),
+        **dict.fromkeys(("fig", "caption"), "figcaption"),
+        **dict.fromkeys(("fn", "table-wrap-foot"), "footnote"),
+        **dict.fromkeys(("boxed-text", "def-item", "disp-quote", "fig-group", "table-wrap"), "div"),
+        "break": "br",
+        "list": "ul",
+        "list-item": "li",
+        "def-list": "dl",
+        "term": "dt",
+        "def": "dd",
         "ref": "reference",
-        "disp-formula": "formula",
     },
     floats=name_set("fig fig-group table-wrap table-wrap-group fn"),
     labels=frozenset(
         (parent, "label") for parent in ("fig", "table-wrap", "fn", "ref", "list-item")
     ),
-    terms=name_set("term"),
-    rows=name_set("tr"),
-    cells=name_set("td th"),
-    entries=name_set("mixed-citation element-citation nlm-citation citation"),
     separators={"element-citation": ", ", "nlm-citation": ", ", "person-group": ", ", "name": " "},
-    openings={"lpage": "–"},
-    breaks=name_set("break verse-line disp-formula"),
     hidden=name_set(
         "tex-math annotation supplementary-material media graphic "
         "code preformat sub-article response object-id pub-id"
@@ -51,9 +47,11 @@ def read(text: str) -> ParsedText:
 
     Code and supplementary material are skipped.
     """
-    parsed, header = xml.read(text, _JATS)
-    parsed.authors = clean_names(_authors(header))
-    parsed.date = first_date(_dates(header))
+    parsed, root = xml.read(text, _JATS)
+    header = root.find(".//article-meta")
+    if header is not None:
+        parsed.authors = clean_names(_authors(header))
+        parsed.date = first_date(_dates(header))
     return parsed
 
 

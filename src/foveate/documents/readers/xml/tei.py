@@ -8,28 +8,26 @@ from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import xml
 
 _TEI = xml.Vocabulary(
-    header="teiHeader",
-    title=("titleStmt", "title"),
+    title=".//titleStmt/title",
     parts=name_set("abstract front body listBibl"),
     sections=name_set("abstract div div1 div2 div3 div4 div5 div6 div7 listBibl"),
     heading="head",
-    blocks=name_set("p ab lg item u note figDesc"),
-    kinds={"item": "item", "figure": "caption", "note": "footnote", "listBibl": "reference"},
+    tags={
+        **dict.fromkeys(("p", "ab", "lg", "u", "figDesc"), "p"),
+        **dict.fromkeys(("biblStruct", "bibl", "biblFull"), "reference"),
+        "list": "ul",
+        "item": "li",
+        "figure": "figcaption",
+        "table": "table",
+        "row": "tr",
+        "cell": "td",
+        "note": "footnote",
+        "lb": "br",
+    },
     floats=name_set("figure table note"),
     labels=frozenset({("figure", "head"), ("table", "head")}),
-    terms=frozenset(),
-    rows=name_set("row"),
-    cells=name_set("cell"),
-    entries=name_set("biblStruct bibl biblFull"),
-    separators={
-        "biblStruct": ", ",
-        "analytic": ", ",
-        "monogr": ", ",
-        "imprint": ", ",
-        "persName": " ",
-    },
-    openings={},
-    breaks=name_set("lb l"),
+    separators=dict.fromkeys(("biblStruct", "analytic", "monogr", "imprint"), ", ")
+    | {"persName": " "},
     hidden=name_set("formula sourceDesc titlePage speaker stage fw idno annotation"),
     default_headings={"abstract": "Abstract", "listBibl": "References"},
 )
@@ -40,9 +38,11 @@ def read(text: str) -> ParsedText:
 
     Formulas, stage directions and the rest of the back matter are skipped.
     """
-    parsed, header = xml.read(text, _TEI)
-    parsed.authors = clean_names(_authors(header))
-    parsed.date = first_date(_dates(header))
+    parsed, root = xml.read(text, _TEI)
+    header = root.find("teiHeader")
+    if header is not None:
+        parsed.authors = clean_names(_authors(header))
+        parsed.date = first_date(_dates(header))
     return parsed
 
 
