@@ -9,10 +9,12 @@ from foveate.integrations.chunks import encode_chunks
 CHUNKS = ["Cod swim. They eat herring.", "They are sold in June."]
 
 
-def test_chunks_are_sections(small_encoder):
-    [vectors] = encode_chunks(small_encoder, [CHUNKS], [["Fish", ""]])
-    document = Document.from_sections("", [("Fish", CHUNKS[0]), ("", CHUNKS[1])])
-    torch.testing.assert_close(vectors, small_encoder.encode(document).sections)
+def test_a_chunk_is_the_mean_of_its_sentences_in_their_document(small_encoder):
+    [vectors] = encode_chunks(small_encoder, [[*CHUNKS, "Eels are long."]], [["Fish", "", "Eel"]])
+    sections = [("Fish", "\n\n".join(CHUNKS)), ("Eel", "Eels are long.")]
+    sentences = small_encoder.encode(Document.from_sections("", sections)).sentences
+    expected = torch.stack([sentences[:2].mean(0), sentences[2], sentences[3]])
+    torch.testing.assert_close(vectors, torch.nn.functional.normalize(expected, dim=1))
 
 
 def test_blank_chunks_keep_their_places(small_encoder):

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.documents import Document, DocumentError
@@ -18,11 +20,12 @@ def encode_chunks(
     *,
     show_progress: bool | None = False,
 ) -> list[Tensor]:
-    """Encode the chunks of documents, each as a section of its document.
+    """Encode the chunks of documents, each as a part of its document.
 
-    An encoder that reads trees, such as foveate's own, sees the chunks of a document together, so
-    the vector of each depends on the others. Other encoders see every sentence by itself. A blank
-    chunk is encoded as an empty text.
+    foveate's own encoder reads consecutive chunks in one passage, as far as they fit and no heading
+    comes between them, so the vector of each depends on its neighbours. Other encoders see every
+    sentence by itself. The vector of a chunk is the mean direction of those of its sentences, with
+    their mean length. A blank chunk is encoded as an empty text.
 
     Args:
         encoder: The encoder.
@@ -58,20 +61,42 @@ def encode_chunks(
     if headings is None:
         headings = [[""] * len(chunks) for chunks in documents]
     filled = [[i for i, chunk in enumerate(chunks) if collapse(chunk)] for chunks in documents]
-    trees = [
-        Document.from_sections(
-            "",
-            [(titles[i], chunks[i]) for i in places],
-            language=detect_language("\n".join(chunks)),
-        )
+    joined = [
+        _join([chunks[i] for i in places], [titles[i] for i in places])
         for chunks, titles, places in zip(documents, headings, filled, strict=True)
         if places
     ]
-    encoded = iter(encoder.encode(trees, show_progress=show_progress))
+    encoded = encoder.encode([document for document, _ in joined], show_progress=show_progress)
+    sentences = (
+        its.sentences.split(sizes) for its, (_, sizes) in zip(encoded, joined, strict=True)
+    )
     results = []
     for chunks, places in zip(documents, filled, strict=True):
         vectors = encoder.encode_texts("").repeat(len(chunks), 1)
         if places:
-            vectors[places] = next(encoded).sections
+            vectors[places] = torch.stack([*map(_mean, next(sentences))])
         results.append(vectors)
     return results
+
+
+def _join(chunks: Sequence[str], headings: Sequence[str]) -> tuple[Document, list[int]]:
+    """Make a document of chunks, in which a heading begins a section.
+
+    Returns:
+        The document, and the number of sentences of each chunk.
+    """
+    language = detect_language("\n".join(chunks))
+    sections: list[tuple[str, list[str]]] = []
+    sizes = []
+    for chunk, heading in zip(chunks, headings, strict=True):
+        alone = Document.from_sections("", [("", chunk)], language=language)
+        sentences = [sentence.text for sentence in alone.sentences()]
+        sizes.append(len(sentences))
+        if heading or not sections:
+            sections.append((heading, []))
+        sections[-1][1].extend(sentences)
+    return Document.from_sections("", sections, language=language), sizes
+
+
+def _mean(vectors: Tensor) -> Tensor:
+    return F.normalize(vectors.mean(0), dim=0) * vectors.norm(dim=1).mean()

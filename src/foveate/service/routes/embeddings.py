@@ -208,8 +208,8 @@ async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsRes
 async def embed_chunks(request: Request, arguments: ContextualRequest) -> ContextualResult:
     """Embed the chunks of documents, each as a part of its document, as Voyage's endpoint does.
 
-    The model reads each document as a tree whose sections are the chunks, so that a chunk's vector
-    says what it is about even where the chunk itself does not. Queries are embedded by themselves,
+    The model reads consecutive chunks together, so that a chunk's vector says what it is about even
+    where the chunk itself does not. Queries are embedded by themselves,
     to be compared with the vectors of chunks.
     """
     service = service_of(request)
