@@ -54,7 +54,6 @@ def take(page: Any, address: str, output: Path) -> None:
     page.get_by_role("tab", name="Keywords").click()
     page.locator("#keywords-list button").filter(has_text="biased reference").click()
     page.locator("#keywords-places li").nth(2).get_by_role("button").first.click()
-    page.get_by_role("button", name="Attention").click()
     save(page, output / "reader-dark.webp")
 
     page.emulate_media(color_scheme="light")

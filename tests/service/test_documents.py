@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from foveate import Document
-from foveate.preprocessing.tree import outline
 from foveate.service.view import DocumentView
 from tests.service.conftest import FISH, write_pdf
 
@@ -144,52 +143,10 @@ def test_pages_of_the_library_are_drawn_while_the_file_is_unchanged(served):
     assert size == (400, 300)
 
 
-def test_what_a_sentence_attends_to(served):
-    """Compared with the tree that the model is given."""
-    document_id = served.upload()
-    document = _fish()
-    answers = [
-        served.client.get(f"/documents/{document_id}/attention?sentence={i}").json()
-        for i in range(7)
-    ]
-    anchors = outline(document)
-    section_of = [i for i, anchor in enumerate(anchors) if anchor.kind == "section"]
-    for idx, answer in enumerate(answers):
-        [own] = [i for i, anchor in enumerate(anchors) if anchor.sentence_idx == idx]
-        family = [i for i, one in enumerate(anchors) if one.parent == anchors[own].parent]
-        beside = [anchors[i].sentence_idx for i in family if i != own]
-        assert answer["sentences"] == [one for one in beside if one is not None]
-        subsections = [section_of.index(i) for i in family if anchors[i].kind == "section"]
-        assert answer["sibling_sections"] == subsections
-        above, one = [], anchors[own].parent
-        while one > 0:
-            above.append(section_of.index(one))
-            one = anchors[one].parent
-        assert (answer["sections"], answer["document"]) == (above, True)
-    assert answers[4] == {
-        "sentence_idx": 4,
-        "sentences": [],
-        "sibling_sections": [],
-        "sections": [2, 1],
-        "document": True,
-    }
-    answer = served.client.get(f"/documents/{document_id}/attention?sentence=7")
-    assert answer.status_code == 404
-    assert answer.json() == {"detail": "There is no sentence 7: the last one is 6."}
-
-
-def test_published_trees_have_three_levels():
-    view = DocumentView(None, _fish(), None)
-    found = view.attention(4, reads_trees=True, levels=3)
-    assert found.sections == [2]  # sections are beside each other
-    alone = view.attention(4, reads_trees=False, levels=None)
-    assert (alone.sentences, alone.sections, alone.document) == ([], [], False)
-
-
 def test_deleting(served):
     document_id = served.upload()
     assert served.client.delete(f"/documents/{document_id}").status_code == 204
-    for path in ("", "/outline", "/sentences", "/pages", "/attention?sentence=0"):
+    for path in ("", "/outline", "/sentences", "/pages"):
         answer = served.client.get(f"/documents/{document_id}{path}")
         assert answer.status_code == 404
         assert "id" in answer.json()["detail"]

@@ -141,16 +141,6 @@ class TextLayerModel(BaseModel):
     )
 
 
-class AttentionModel(BaseModel):
-    """What a sentence exchanges information with when the model reads the document as a tree."""
-
-    sentence_idx: int
-    sentences: list[int] = Field(description="The sentences beside it, in the same section.")
-    sibling_sections: list[int] = Field(description="The sections beside it.")
-    sections: list[int] = Field(description="The sections around it, innermost first.")
-    document: bool = Field(description="Whether it exchanges with the whole document.")
-
-
 class HitModel(BaseModel):
     """A passage, section or document that was found."""
 

@@ -4,7 +4,6 @@ import re
 import secrets
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -12,8 +11,7 @@ from typing import NamedTuple
 from foveate.documents import Document, Kind, Span
 from foveate.documents.blocks import UNSPLIT
 from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
-from foveate.preprocessing.tree import outline
-from foveate.service.schemas import AttentionModel, SectionModel
+from foveate.service.schemas import SectionModel
 from foveate.tasks.embed import document_span
 
 _LIBRARY_ID = re.compile(r"l-(0|[1-9]\d{0,17})", re.ASCII)
@@ -186,47 +184,6 @@ class DocumentView:
         end = min(inside.stop + num_sentences, section.start_sentence + section.num_own_sentences)
         return self._join(range(start, inside.start)), self._join(range(inside.stop, end))
 
-    def attention(
-        self, sentence_idx: int, *, reads_trees: bool, levels: int | None
-    ) -> AttentionModel:
-        """Find what a sentence exchanges information with.
-
-        Args:
-            sentence_idx: Index of the sentence.
-            reads_trees: Whether the model reads documents as trees, rather than each sentence by
-                itself.
-            levels: Depth of these trees, see `foveate.preprocessing.tree.outline`.
-        """
-        if not reads_trees:
-            return AttentionModel(
-                sentence_idx=sentence_idx,
-                sentences=[],
-                sibling_sections=[],
-                sections=[],
-                document=False,
-            )
-        tree = self._tree if levels is None else _Tree.from_document(self.document, levels)
-        anchor = tree.sentences[sentence_idx]
-        parent = tree.parents[anchor]
-        family = tree.families[parent]
-        sections = []
-        while parent > 0:
-            sections.append(tree.names[parent])
-            parent = tree.parents[parent]
-        return AttentionModel(
-            sentence_idx=sentence_idx,
-            sentences=[
-                tree.names[one] for one in family if tree.is_sentence[one] and one != anchor
-            ],
-            sibling_sections=[tree.names[one] for one in family if not tree.is_sentence[one]],
-            sections=sections,
-            document=True,
-        )
-
-    @cached_property
-    def _tree(self) -> "_Tree":
-        return _Tree.from_document(self.document, None)
-
     @cached_property
     def _starts(self) -> list[int]:
         return [span.start for span in self.spans]
@@ -252,46 +209,6 @@ class DocumentView:
         for idx in indices:
             parts += ["\n" if self.places[idx].is_first else space, self.spans[idx].text]
         return "".join(parts[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class _Tree:
-    """The anchors of a document, without titles.
-
-    Attributes:
-        parents: Each anchor's parent, -1 at the document.
-        names: The index of each anchor's sentence or section; -1 for the document and titles.
-        is_sentence: Whether each anchor is a sentence.
-        families: The sentences and sections under each anchor.
-        sentences: The anchor of each sentence.
-    """
-
-    parents: list[int]
-    names: list[int]
-    is_sentence: list[bool]
-    families: list[list[int]]
-    sentences: list[int]
-
-    @classmethod
-    def from_document(cls, document: Document, levels: int | None) -> "_Tree":
-        anchors = outline(document, levels=levels)
-        names: list[int] = []
-        sentences: list[int] = []
-        families: list[list[int]] = [[] for _ in anchors]
-        num_sections = 0
-        for idx, anchor in enumerate(anchors):
-            name = -1
-            if anchor.kind == "section":
-                name = num_sections
-                num_sections += 1
-            elif anchor.sentence_idx is not None:
-                name = anchor.sentence_idx
-                sentences.append(idx)
-            names.append(name)
-            if name >= 0:
-                families[anchor.parent].append(idx)
-        is_sentence = [anchor.kind == "sentence" for anchor in anchors]
-        return cls([one.parent for one in anchors], names, is_sentence, families, sentences)
 
 
 def clean_name(name: str) -> str:

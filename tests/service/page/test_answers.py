@@ -122,20 +122,6 @@ def test_keyword_shows_its_places(fish):
     expect(fish.locator("#text .current")).to_have_attribute("data-mark", "keyword")
 
 
-def test_attention_of_a_sentence(fish):
-    fish.get_by_role("button", name="Attention").click()
-    fish.locator("#text").get_by_text("It eats herring and small crabs.").hover()
-    attended = fish.locator("#text .attended")
-    expect(attended).to_have_count(2)
-    expect(attended.first).to_have_text("The cod is a fish of cold seas.")
-    rows = fish.locator("#outline-list .attended .name")
-    assert rows.all_inner_texts() == ["Cod"]
-    note = "2 sentences, 1 section above it"
-    expect(fish.locator("#attention-note")).to_have_text(note)
-    fish.get_by_role("button", name="Attention").click()
-    expect(attended).to_have_count(0)
-
-
 def test_copy_with_citation(fish):
     fish.locator("#text").get_by_text(NETS).click()
     fish.locator("#chosen").get_by_role("button", name="Copy with citation").click()

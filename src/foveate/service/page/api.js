@@ -103,9 +103,6 @@ export const pages = (id) => get(address(id, "/pages"));
 export const sentences = (id, start, end) =>
   get(address(id, `/sentences?start=${start}&end=${end}`));
 
-export const attention = (id, sentence, signal) =>
-  get(address(id, `/attention?sentence=${sentence}`), signal);
-
 export async function pageImage(id, number, scale, signal) {
   const path = address(id, `/pages/${number}.png?scale=${scale}`);
   const response = await send("GET", path, { signal });

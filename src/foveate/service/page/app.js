@@ -28,7 +28,6 @@ import { copy } from "./results.js";
 import { TextView } from "./text-view.js";
 
 const MAX_AUTHORS = 3; // that are named
-const HOVERING = 60; // milliseconds over a sentence until its attention is fetched
 const RESTING = 400; // milliseconds in a place until the address names it
 const NARROW = 600; // pixels below which a document opens as text
 const ZOOMS = { smaller: 1 / 1.25, larger: 1.25, fit: null };
@@ -38,7 +37,6 @@ class App {
     this.reading = null;
     this.view = null;
     this.marks = new Marks();
-    this.attention = new Map(); // sentence → promise
     this.home = new Home(
       (id) => this.visit(id),
       () => this.#visitHome(),
@@ -52,7 +50,6 @@ class App {
       },
     );
     this.rest = debounce(() => this.#remember(), RESTING);
-    this.hover = debounce((sentence) => this.#attend(sentence), HOVERING);
     this.#listen();
     api.health().then(({ llm }) => (byId("ask-write").hidden = !llm), showError);
     this.#arrive();
@@ -169,7 +166,6 @@ class App {
     if (this.opening !== id) return false;
     clearError();
     this.reading = reading;
-    this.attention.clear();
     Object.assign(this.marks, new Marks());
     document.title = `${reading.title} – foveate`;
     byId("title").textContent = reading.title;
@@ -283,44 +279,6 @@ class App {
     byId("chosen-place").textContent = placeName(spanOf(this.reading, chosen));
     byId("chosen-highlight").setAttribute("aria-pressed", this.marks.noted.has(sentence));
     this.rest();
-    if (this.isAttending) this.#attend(sentence);
-  }
-
-  get isAttending() {
-    return byId("attention").getAttribute("aria-pressed") === "true";
-  }
-
-  /** Mark what a sentence attends to; null takes the marks away. */
-  async #attend(sentence) {
-    this.attending = sentence;
-    const { reading } = this;
-    if (!reading) return;
-    let attended = { sentences: [], sections: [], sibling_sections: [] };
-    if (sentence !== null && this.isAttending) {
-      if (!this.attention.has(sentence)) {
-        this.attention.set(sentence, api.attention(reading.id, sentence));
-      }
-      try {
-        attended = await this.attention.get(sentence);
-      } catch (error) {
-        this.attention.delete(sentence);
-        showError(error);
-        return;
-      }
-      if (this.attending !== sentence || this.reading !== reading) return;
-    }
-    const { sentences, sections: around, sibling_sections: beside } = attended;
-    this.marks.attended = new Set(sentences);
-    this.view.repaint();
-    this.outline.attend([...around, ...beside]);
-    const told = [
-      sentences.length ? count(sentences.length, "sentence") : null,
-      beside.length ? `${count(beside.length, "section")} beside it` : null,
-      around.length ? `${count(around.length, "section")} above it` : null,
-    ];
-    const note = told.filter(Boolean).join(", ");
-    byId("attention-note").textContent = note;
-    byId("attention-note").title = note; // where it does not fit
   }
 
   #listen() {
@@ -368,10 +326,6 @@ class App {
     });
     byId("chosen-copy").addEventListener("click", () => this.#copyChosen());
     byId("chosen-close").addEventListener("click", () => this.#select(null));
-    byId("attention").addEventListener("click", () => {
-      byId("attention").setAttribute("aria-pressed", !this.isAttending);
-      this.#attend(this.marks.current);
-    });
     byId("main").addEventListener("keydown", moveInList);
     document.addEventListener("keydown", (event) => {
       const isTyping = event.target.matches("input, textarea, select");
@@ -393,12 +347,6 @@ class App {
       if (sentenceAt(event) !== null && !isSelecting) this.#select(sentenceAt(event));
     });
     text.addEventListener("scroll", () => this.rest(), { passive: true });
-    text.addEventListener("pointerover", (event) => {
-      if (this.isAttending) this.hover(sentenceAt(event) ?? this.marks.current);
-    });
-    text.addEventListener("pointerleave", () => {
-      if (this.isAttending) this.hover(this.marks.current);
-    });
     text.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (event.key === "Escape") this.#select(null);

@@ -3,7 +3,6 @@
 export class Marks {
   constructor() {
     this.kinds = new Map(); // sentence → "summary", "passage", "best" or "keyword"
-    this.attended = new Set();
     this.noted = new Set();
     this.current = null;
   }
@@ -13,7 +12,6 @@ export class Marks {
     const kind = this.kinds.get(sentence);
     if (kind) element.dataset.mark = kind;
     else delete element.dataset.mark;
-    element.classList.toggle("attended", this.attended.has(sentence));
     element.classList.toggle("noted", this.noted.has(sentence));
     element.classList.toggle("current", this.current === sentence);
   }

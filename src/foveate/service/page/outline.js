@@ -16,7 +16,6 @@ export class Outline {
     this.onGo = onGo;
     this.rows = new Map(); // section → its element
     this.scores = null;
-    this.attended = new Set();
     this.current = null;
     this.children = reading.sections.map(() => []);
     const outermost = [];
@@ -36,12 +35,6 @@ export class Outline {
       this.lowest = sorted[sorted.length >> 1];
       this.range = sorted.at(-1) - this.lowest || 1;
     }
-    this.#paint();
-  }
-
-  /** Mark the sections that a sentence attends to. */
-  attend(sections) {
-    this.attended = new Set(sections);
     this.#paint();
   }
 
@@ -140,7 +133,6 @@ export class Outline {
     line.style.setProperty("--match", `${Math.round(100 * share)}%`);
     const told = score === null ? "" : `, match ${Math.round(100 * share)} of 100`;
     line.querySelector(".match").textContent = told;
-    line.classList.toggle("attended", this.attended.has(section));
   }
 
   /** Return the score of a section; if it is folded, the highest one in it. */

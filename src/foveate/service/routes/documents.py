@@ -12,7 +12,6 @@ from foveate.service import inputs
 from foveate.service.errors import Refusal
 from foveate.service.processes import Content
 from foveate.service.schemas import (
-    AttentionModel,
     DocumentList,
     DocumentModel,
     FileRequest,
@@ -201,34 +200,6 @@ async def _find_page(service: Service, document_id: str, number: int) -> Documen
     if number > (view.num_pages or 0):
         raise Refusal(404, f"There is no page {number}: the document has {view.num_pages or 0}.")
     return view
-
-
-@router.get(
-    "/documents/{document_id}/attention",
-    summary="Get what a sentence attends to",
-)
-async def get_attention(
-    request: Request,
-    document_id: Id,
-    sentence: Annotated[int, Query(ge=0, le=2**31, description="Index of the sentence.")],
-) -> AttentionModel:
-    """Return what a sentence exchanges information with when the document is read as a tree.
-
-    The tokens of a sentence attend to each other and to the sentence's anchor. The anchor attends
-    to those of its section's other sentences and to the section's, which attends in turn to those
-    of its sibling sections and to the one above, up to the document's.
-    """
-    service = service_of(request)
-    view = await service.find(document_id)
-    if sentence >= len(view.places):
-        last = len(view.places) - 1
-        raise Refusal(404, f"There is no sentence {sentence}: the last one is {last}.")
-    return await asyncio.to_thread(
-        view.attention,
-        sentence,
-        reads_trees=service.encoder.context == "tree",
-        levels=service.encoder.processor.levels,
-    )
 
 
 def describe(view: DocumentView) -> DocumentModel:
