@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
@@ -17,14 +17,13 @@ import pyarrow as pa
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
-from foveate.index.answers import context, of_library, only_document, summarize
+from foveate.index.answers import context, of_library, only_document, read_vectors, summarize
 from foveate.index.build import Builder, Changes, Engine, Job
-from foveate.index.conditions import allowed_sentences
+from foveate.index.conditions import as_conditions
 from foveate.index.identity import IN_MEMORY, identify, identify_checkpoint
-from foveate.index.lance import read, read_batches
 from foveate.index.readers import ReaderPool
 from foveate.index.records import unpack_document
-from foveate.index.schema import DOCUMENT_COLUMNS
+from foveate.index.schema import DOCUMENT_COLUMNS, pack_keys
 from foveate.index.search import find
 from foveate.index.snapshot import Snapshot
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
@@ -35,7 +34,6 @@ from foveate.index.store import (
     Store,
     check_model,
 )
-from foveate.index.vectors import document_vectors
 from foveate.index.verify import verify
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
@@ -129,7 +127,7 @@ class Index:
         self._encoder: Encoder | None = None
         self._identified: ModelRecord | None = None
         self._snapshot: Snapshot | None = None
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[int, ...] | None = None
         self._unpack = lru_cache(_DOCUMENTS_IN_MEMORY)(self._load_document)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
@@ -142,14 +140,17 @@ class Index:
         path: str | PathLike[str],
         *,
         model: Encoder | str | PathLike[str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Self:
         """Open a library.
 
         Args:
-            path: Its folder.
+            path: Its folder, or its URL in an object store, such as "s3://bucket/papers.library".
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library.
+            storage_options: What gives access to the object store, such as `region`; by default
+                what the environment says. See https://lancedb.github.io/lance/object_store.html.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
@@ -157,8 +158,8 @@ class Index:
             FileNotFoundError: There is no library in the folder.
             ValueError: The path is a file, or the library is damaged, or of another version.
         """
-        store = _store(path)
-        store.read_state()
+        store = _store(path, storage_options)
+        store.open()
         return cls(store, model, **options)
 
     @classmethod
@@ -168,33 +169,35 @@ class Index:
         *,
         exist_ok: bool = False,
         model: Encoder | str | PathLike[str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Self:
         """Begin a library, whose folder is made when something is first added.
 
         Args:
-            path: Its folder.
+            path: See `open`.
             exist_ok: Open the library if there is one already.
             model: An encoder, or the name or path of its checkpoint; by default foveate's own.
+            storage_options: See `open`.
             options: See `open`.
 
         Raises:
             FileExistsError: There is a library in the folder.
             ValueError: See `open`.
         """
-        store = _store(path)
+        store = _store(path, storage_options)
         if store.exists():
             if not exist_ok:
                 raise FileExistsError(
                     f"there is a library in {path} already: open it with Index.open"
                 )
-            store.read_state()
+            store.open()
         return cls(store, model, **options)
 
     @property
-    def path(self) -> Path:
-        """The library's folder."""
-        return self._store.folder
+    def path(self) -> str | Path:
+        """The library's folder, or its URL in an object store."""
+        return self._store.place
 
     @property
     def state(self) -> State:
@@ -207,8 +210,7 @@ class Index:
 
     def size(self) -> int:
         """Return the total size of the library's files in bytes."""
-        files = (path for path in self.path.rglob("*") if path.is_file())
-        return sum(path.stat().st_size for path in files)
+        return self._store.size()
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -352,8 +354,8 @@ class Index:
         number = top_k if rerank is None else max(top_k, RERANKED)
 
         def search(snapshot: Snapshot) -> list[Hit]:
-            allowed = allowed_sentences(snapshot, where, path, section, document)
-            return find(query, snapshot, encoder, by, number, allowed)
+            conditions = as_conditions(snapshot, where, path, section, document)
+            return find(query, snapshot, encoder, by, number, conditions)
 
         hits = self._read(search)
         return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
@@ -445,19 +447,19 @@ class Index:
         encoder = self._matching_encoder()
 
         def summarize_state(snapshot: Snapshot) -> Summary:
-            allowed = allowed_sentences(snapshot, where, path, section, document)
+            conditions = as_conditions(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
             if query is None:
-                number = only_document(snapshot, allowed)
+                number = only_document(snapshot, conditions)
                 summary = extract(
                     unpack(number),
-                    document_vectors(snapshot, number),
+                    read_vectors(snapshot, number),
                     encoder,
                     sentences=sentences,
                     words=words,
                 )
                 return of_library(summary, number)
-            return summarize(query, snapshot, encoder, sentences, words, allowed, unpack)
+            return summarize(query, snapshot, encoder, sentences, words, conditions, unpack)
 
         return self._read(summarize_state)
 
@@ -505,9 +507,9 @@ class Index:
         encoder = self._matching_encoder()
 
         def show(snapshot: Snapshot) -> Prompt:
-            allowed = allowed_sentences(snapshot, where, path, section, document)
+            conditions = as_conditions(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
-            return context(query, snapshot, encoder, tokens, count, allowed, unpack)
+            return context(query, snapshot, encoder, tokens, count, conditions, unpack)
 
         return self._read(show)
 
@@ -516,8 +518,7 @@ class Index:
         columns = ("document", "member", *DOCUMENT_COLUMNS)
 
         def load(snapshot: Snapshot) -> pa.Table:
-            with snapshot.store.explained():
-                return read(snapshot.tables["documents"], columns)
+            return snapshot.read(columns, "level = 'document'")
 
         rows = self._read(load)
         rows = rows.sort_by([("file", "ascending"), ("member", "ascending")])
@@ -555,7 +556,7 @@ class Index:
 
         def load(snapshot: Snapshot) -> DocumentVectors:
             self._unpack(snapshot, number)  # which says if there is none
-            return document_vectors(snapshot, number)
+            return read_vectors(snapshot, number)
 
         return self._read(load)
 
@@ -579,7 +580,7 @@ class Index:
     def compact(self) -> None:
         """Merge small writes, and reclaim the space of what was removed."""
         with self._store.writing(self.state.model) as writer:
-            writer.optimize(merges_terms=True)
+            writer.optimize()
 
     @property
     def encoder(self) -> Encoder:
@@ -648,20 +649,19 @@ class Index:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _load_snapshot(self, stamp: tuple[int, int] | None) -> Snapshot:
+    def _load_snapshot(self, stamp: tuple[int, ...] | None) -> Snapshot:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
             snapshot = self._snapshot  # which other threads drop if they fail to read it
             if snapshot is None or stamp != self._stamp:
                 self._unpack.cache_clear()
-                self._snapshot = snapshot = Snapshot(self._store, self._store.read_state())
+                self._snapshot = snapshot = Snapshot(self._store)
                 self._stamp = stamp
             return snapshot
 
     def _load_document(self, snapshot: Snapshot, number: int) -> Document:
-        wanted = f"document = {index(number)}"
-        with snapshot.store.explained():
-            rows = read(snapshot.tables["documents"], ("content",), wanted)
+        key = pack_keys([index(number)], "document", 0)
+        rows = snapshot.fetch(key, ["key", "content"])
         if not rows.num_rows:
             raise ValueError(
                 f"the library {self.path} has no document number {number}: documents() lists "
@@ -679,12 +679,12 @@ class Index:
         on_error: ErrorHandler,
         on_skip: Callable[[Path], None],
     ) -> Iterator[Source]:
-        own = self.path.absolute()
+        own = self._store.folder and self._store.folder.absolute()
         for source in find_sources(paths, on_error, on_skip):
             name = name_as_text(source.path)
             if name != str(source.path):  # which a table cannot hold
                 on_error(name, DocumentError(f"{name} has a name that is not UTF-8: rename it"))
-            elif not source.path.is_relative_to(own):
+            elif own is None or not source.path.is_relative_to(own):
                 yield source
 
     def _gone(self, paths: Sequence[str | PathLike[str]]) -> Iterable[list[int]]:
@@ -696,24 +696,17 @@ class Index:
         # A whole folder that is missing may be on a disk that is not mounted.
         present = [folder for folder in folders if not is_gone(folder)]
         gone: dict[str, list[int]] = {}
-        tables = self._store.open_tables(self.state)
-        with self._store.explained():
-            for batch in read_batches(tables["documents"], ("file", "document")):
-                for row in batch.to_pylist():
-                    file = row["file"]
-                    is_inside = file in folders or any(_is_under(file, one) for one in present)
-                    if file in gone or (is_inside and is_gone(file)):
-                        gone.setdefault(file, []).append(row["document"])
+        rows = self._store.read(self._store.open(), ("file", "document"), "level = 'document'")
+        for row in rows.to_pylist():
+            file = row["file"]
+            is_inside = file in folders or any(_is_under(file, one) for one in present)
+            if file in gone or (is_inside and is_gone(file)):
+                gone.setdefault(file, []).append(row["document"])
         return gone.values()
 
 
-def _store(path: str | PathLike[str]) -> Store:
-    if is_url(path):
-        raise ValueError(
-            f"{path} is a URL, and a library is a folder on a disk: build it on a disk, and "
-            "then copy the folder to where it is to be kept"
-        )
-    return Store(Path(path))
+def _store(path: str | PathLike[str], options: Mapping[str, str] | None) -> Store:
+    return Store(os.fspath(path) if is_url(path) else Path(path), options)
 
 
 def _is_under(file: str, folder: str) -> bool:

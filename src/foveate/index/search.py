@@ -1,52 +1,51 @@
-"""Search in a library: the results of `foveate.tasks.search`, without reading the documents."""
+"""Search in a library: the results of `foveate.tasks.search`, without reading the documents.
 
-from concurrent.futures import ThreadPoolExecutor
+Lance proposes the sentences whose vectors are closest to the query's, and the texts that have its
+rarest words. All of these are then scored as `foveate.tasks.relevance` scores them. BM25 needs the
+terms of a text and the counts of `foveate.index.statistics`, and nothing else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
-from foveate.index.codes import in_threads
-from foveate.index.conditions import Mask
-from foveate.index.lance import read
+from foveate.index.conditions import Conditions
 from foveate.index.records import SPAN_COLUMNS, spans_of
-from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
-from foveate.index.snapshot import Snapshot
-from foveate.index.words import Floats, Ints
+from foveate.index.schema import TERMS, Level, pack_keys, vectors_of
+from foveate.index.snapshot import Snapshot, of_level
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
+from foveate.tasks.bm25 import LENGTH_NORMALIZATION, SATURATION
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
-from foveate.tasks.relevance import (
-    WEIGHTS,
-    is_likely,
-    relative,
-    sentence_weights,
-    unrelated_cosines,
-)
+from foveate.tasks.relevance import WEIGHTS, is_likely, relative, sentence_weights
 from foveate.tasks.terms import terms
 
-EXACT_SENTENCES = 100_000
-"""Up to this many sentences are all compared with a query; of more, those most likely to match."""
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
-COMPARED_SENTENCES = 10_000
-"""The least number of sentences that are then compared."""
+LEAST_CANDIDATES = 200
+"""How many sentences each way of searching proposes, at least."""
 
-COMPARED_SHARE = 0.01
-"""The least share of the sentences that is then compared."""
+_CANDIDATES_PER_RESULT = 10
 
-_MARGIN = 0.1
-"""How far a unit's closest sentence may be estimated below the highest estimate in the unit."""
+_COMPARED_PER_RESULT = 4
+"""Sections or documents, of which all sentences are compared, for each one that is looked for."""
 
-_CANDIDATES_PER_RESULT = 4
-"""Sections or documents that are compared as a whole for each one that is looked for."""
+_PLACE = ("key", "level", "document", "position", "section_position", "file", "member")
+_SCORED = (*_PLACE, "vector", TERMS["sentence"])
+_SHOWN = (*_SCORED, *SPAN_COLUMNS, "language", "content_hash")
+_WHOLE = slice(1)
+"""The vector of the whole query, before those of its sentences."""
 
-_ROWS_PER_CHUNK = 1024
-"""Vectors that are widened to float32 together: they stay in the processor's cache."""
+_SIZES = ("first_sentence", "own_sentences", "all_sentences")
 
 
 class Request:
@@ -60,254 +59,324 @@ class Request:
         snapshot: The library.
         encoder: The model that made it.
         by: What to find. Passages are found by their sentences, which are compared in their place.
+        conditions: What the sentences must satisfy.
     """
 
-    def __init__(self, query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> None:
+    def __init__(
+        self,
+        query: str,
+        snapshot: Snapshot,
+        encoder: Encoder,
+        by: Unit,
+        conditions: Conditions | None = None,
+    ) -> None:
         self.snapshot = snapshot
         self.encoder = encoder
         self.by = by
+        self._conditions = conditions or Conditions()
         texts = [query]
         if by == "document":  # only documents are compared with each sentence of the query
             language = snapshot.language or FALLBACK
             texts += [query[start:end] for start, end in split_sentences(query, language)]
-        self._vectors = torch.nn.functional.normalize(encoder.encode_queries(texts), dim=-1)
-        self._unrelated = unrelated_cosines(self._vectors, encoder).numpy()
-        kinds = (SENTENCE, SECTION, DOCUMENT) if by == "document" else (SENTENCE, SECTION)
-        words = list(dict.fromkeys(terms(query)))
-        # They are looked up on disk while signs are compared.
-        with_words = ThreadPoolExecutor(1)
-        self._matching = with_words.submit(snapshot.words.match, words, kinds)
-        with_words.shutdown(wait=False)
+        vectors = np.asarray(encoder.encode_queries(texts), np.float32)
+        self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        self._unrelated = (self._vectors @ np.asarray(encoder.unrelated).T).mean(1)
+        self._terms = list(dict.fromkeys(terms(query)))
+        self._term_weights: dict[Level, Floats] = {}
         self._weights = WEIGHTS[encoder.context]
         self._sentence_weights = sentence_weights(query, encoder.context)
 
-    def best(self, top_k: int, allowed: Mask | None = None) -> tuple[Ints, Floats]:
-        """Return the indices and the scores of the best matches, best first.
+    def sentences(self, top_k: int, columns: Sequence[str] = ()) -> tuple[pa.Table, Floats]:
+        """Return the sentences that match best, and their scores, best first."""
+        condition = self._conditions.of_sentences
+        columns = [*dict.fromkeys((*_SCORED, *columns))]
+        [of_vectors], of_words = self._candidates(top_k, "sentence", columns, columns, condition)
+        rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
+        scores = self.score_sentences(rows)
+        best = _order(scores, rows)[:top_k]
+        return rows.take(best), scores[best]
 
-        In a large library, only the parts with the highest estimated scores are compared.
+    def units(self, top_k: int) -> tuple[pa.Table, Floats, pa.Table]:
+        """Return the sections or documents that match best.
 
-        Args:
-            top_k: How many to return.
-            allowed: `(sentences,)`, the sentences of which each result must contain one.
+        Returns:
+            Their rows, their scores, best first, and all sentences that are directly in them.
         """
-        snapshot = self.snapshot
-        if allowed is None:
-            idx, num_sentences = np.arange(snapshot.count(self.by)), snapshot.num_sentences
-        else:
-            is_possible = np.zeros(snapshot.count(self.by), np.bool_)
-            is_possible[snapshot.owners(self.by, np.flatnonzero(allowed))] = True
-            idx = np.flatnonzero(is_possible)
-            num_sentences = int(snapshot.sizes(self.by)[idx].sum())
-        if num_sentences > EXACT_SENTENCES:
-            num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
-            if self.by == "passage":
-                idx = self._likeliest_sentences(idx, num_compared)
-            else:
-                idx = self._likeliest_units(idx, num_compared, top_k)
-        scores = self.score(idx)
-        best = top(scores, top_k)
-        return idx[best], scores[best]
-
-    def score(self, idx: Ints) -> Floats:
-        """Return the scores of some sections, documents or, for passages, sentences."""
-        if self.by == "passage":
-            return self.score_sentences(idx)
-        sizes = self.snapshot.sizes(self.by)[idx]
-        sentences = ranges(self.snapshot.starts(self.by)[idx], sizes)
-        cosines = _cosines(self.snapshot.sentences, self._parts, sentences)
-        cosines = relative(cosines, self._unrelated[self._part_idx])
-        return self._score_units(idx, _highest(cosines, sizes), self._section_cosines(idx))
-
-    def score_sentences(self, idx: Ints) -> Floats:
-        """Return the scores of some sentences: `(len(idx),)` float64."""
-        snapshot, vectors = self.snapshot, self._vectors[:1]
-        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
-        sections, owner = np.unique(snapshot.section_idx[idx], return_inverse=True)
-        unrelated = self._unrelated[:1]
-        section_cosines = relative(_cosines(snapshot.sections, vectors, sections), unrelated)
-        of_sections = (
-            of_section * section_cosines[:, 0].astype(np.float64)
-            + of_section_words * self._words[SECTION][sections]
+        level: Level = "section" if self.by == "section" else "document"
+        found, of_words = self._candidates(
+            top_k,
+            level,
+            [*_PLACE, "vector"],
+            ["key"],
+            self._conditions.of_sentences,
+            self._conditions.of_documents,
         )
-        cosines = relative(_cosines(snapshot.sentences, vectors, idx), unrelated)
-        cosines = cosines[:, 0].astype(np.float64)
-        scores = of_sentence * cosines + of_words * self._words[SENTENCE][idx] + of_sections[owner]
-        rounded: Floats = scores.round(5)
-        return rounded
+        of_vectors = _unique(pa.concat_tables([of_level(one, "sentence") for one in found]))
+        owners = self._owners(of_vectors)
+        keys = [owners, of_words["key"].to_numpy()]
+        if level == "section":
+            keys += [of_level(one, "section")["key"].to_numpy() for one in found]
+        columns = [*_PLACE, *_SIZES, "content_hash", "vector", TERMS[level]]
+        condition = self._conditions.of_documents
+        rows = self.snapshot.fetch(np.unique(np.concatenate(keys)), columns, condition)
+        # What no sentence of a section proposes is less close than all that was proposed.
+        cosines = self._cosines(of_vectors, self._parts)
+        closest = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
+        closest[rows["own_sentences"].to_numpy() == 0] = 0
+        is_there = np.isin(owners, rows["key"].to_numpy())
+        place = np.searchsorted(rows["key"].to_numpy(), owners[is_there])
+        np.maximum.at(closest, place, cosines[is_there])
+        estimates = self._score_units(rows, closest)
+        rows = rows.take(_order(estimates, rows)[: max(_COMPARED_PER_RESULT * top_k, 20)])
 
-    @property
-    def _words(self) -> dict[int, npt.NDArray[np.float32]]:
-        """How well each text matches the words of the query, by kind."""
-        return self._matching.result()
+        inside = self.inside(rows, "own_sentences")
+        if self._conditions.of_sentences:
+            allowed = np.unique(self._owners(inside.filter(inside["is_allowed"])))
+            rows = rows.filter(pa.array(np.isin(rows["key"].to_numpy(), allowed)))
+        closest = np.zeros((rows.num_rows, cosines.shape[1]))
+        if inside.num_rows:
+            cosines, owners = self._cosines(inside, self._parts), self._owners(inside)
+            for i, key in enumerate(rows["key"].to_pylist()):
+                if (is_inside := owners == key).any():
+                    closest[i] = cosines[is_inside].max(0)
+        scores = self._score_units(rows, closest)
+        best = _order(scores, rows)[:top_k]
+        return rows.take(best), scores[best], inside
 
-    @property
-    def _parts(self) -> Tensor:
-        """`(parts, dimension)`, what the sentences of a section or document are compared with."""
-        return self._vectors[self._part_idx]
-
-    @property
-    def _part_idx(self) -> slice:
-        """Which of the vectors these are."""
-        return slice(1, None) if self.by == "document" else slice(1)
-
-    def _section_cosines(self, idx: Ints) -> npt.NDArray[np.float32] | None:
-        """Return the cosines of some sections and the query: `(len(idx),)`; None of documents."""
-        if self.by == "document":
-            return None
-        cosines = _cosines(self.snapshot.sections, self._parts, idx)[:, 0]
-        return relative(cosines, self._unrelated[:1])
-
-    def _score_units(
-        self,
-        idx: Ints,
-        closest: npt.NDArray[np.float32],
-        section_cosines: npt.NDArray[np.float32] | None,
-    ) -> Floats:
-        """Return the scores of some sections or documents: `(len(idx),)` float64.
+    def inside(self, units: pa.Table, size: str) -> pa.Table:
+        """Return the sentences in sections or documents, with a column `is_allowed`.
 
         Args:
-            idx: Their indices.
-            closest: `(len(idx), parts)`, the highest cosine of a sentence in them.
-            section_cosines: `(len(idx),)`, the cosines of sections; None for documents.
+            units: Rows of sections or documents.
+            size: The column that says how many there are.
         """
-        if section_cosines is None:
+        if self.by == "document":
+            numbers = ", ".join(map(str, units["document"].to_pylist())) or "NULL"
+            wanted = f"document IN ({numbers}) AND level = 'sentence'"
+            rows = self.snapshot.read(_SHOWN, wanted).sort_by("key")
+        else:
+            firsts = pack_keys(units["document"], "sentence", units["first_sentence"])
+            keys = np.unique(ranges(firsts, units[size].to_numpy()))
+            rows = self.snapshot.fetch(keys, _SHOWN)
+        allowed = np.ones(rows.num_rows, np.bool_)
+        if condition := self._conditions.of_sentences:
+            keys = rows["key"].to_numpy()
+            allowed = np.isin(keys, self.snapshot.fetch(keys, ["key"], condition)["key"].to_numpy())
+        return rows.append_column("is_allowed", pa.array(allowed))
+
+    def _candidates(
+        self,
+        top_k: int,
+        level: Level,
+        vector_columns: Sequence[str],
+        word_columns: Sequence[str],
+        condition: str | None,
+        word_condition: str | None = None,
+    ) -> tuple[list[pa.Table], pa.Table]:
+        """Have Lance propose rows: those with close vectors, for each part, and with the words."""
+        snapshot = self.snapshot
+        k = max(LEAST_CANDIDATES, _CANDIDATES_PER_RESULT * top_k)
+        k = min(k, int(snapshot.totals.texts.sum()))
+        if not k:
+            empty = snapshot.table.schema.empty_table()
+            return [empty.select(vector_columns)], empty.select(word_columns)
+        nearest = [
+            snapshot.threads.submit(snapshot.nearest, part, k, vector_columns, condition)
+            for part in self._vectors[self._parts]
+        ]
+        if level == "sentence":
+            word_condition = condition
+        matching = snapshot.matching(self._terms, level, k, word_columns, word_condition)
+        return [one.result() for one in nearest], matching
+
+    def score_sentences(self, rows: pa.Table) -> Floats:
+        """Return the scores of some sentences: `(rows,)`."""
+        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
+        keys = pack_keys(rows["document"], "section", rows["section_position"])
+        keys, owner = np.unique(keys, return_inverse=True)
+        columns = ["key", TERMS["section"], *(["vector"] if of_section else [])]
+        sections = self.snapshot.fetch(keys, columns)
+        of_sections = of_section_words * self._match_words(sections, "section")
+        if of_section:
+            of_sections += of_section * self._cosines(sections, _WHOLE)[:, 0]
+        scores: Floats = (
+            of_sentence * self._cosines(rows, _WHOLE)[:, 0]
+            + of_words * self._match_words(rows, "sentence")
+            + of_sections[owner]
+        )
+        return scores.round(5)
+
+    def _score_units(self, rows: pa.Table, closest: Floats) -> Floats:
+        """Return the scores of some sections or documents: `(rows,)`.
+
+        Args:
+            rows: Their rows.
+            closest: `(rows, parts)`, the highest cosine of a sentence in them.
+        """
+        if self.by == "document":
             of_closest, of_words = self._weights.documents
-            scores = of_closest * closest.mean(1, dtype=np.float64)
-            scores += of_words * self._words[DOCUMENT][idx]
+            scores = of_closest * closest.mean(1) + of_words * self._match_words(rows, "document")
         else:
             of_closest, of_section, of_words = self._weights.sections
-            scores = of_closest * closest[:, 0].astype(np.float64)
-            scores += of_section * section_cosines.astype(np.float64)
-            scores += of_words * self._words[SECTION][idx]
+            scores = of_closest * closest[:, 0]
+            scores += of_section * self._cosines(rows, _WHOLE)[:, 0]
+            scores += of_words * self._match_words(rows, "section")
         rounded: Floats = scores.round(5)
         return rounded
 
-    def _likeliest_sentences(self, idx: Ints, num_compared: int) -> Ints:
-        """Select the sentences whose scores, estimated from signs, are highest."""
-        snapshot = self.snapshot
-        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
-        vector = self._vectors[0].numpy()
-        unrelated = self._unrelated[:1]
-        estimates = relative(snapshot.sentence_codes.cosines(vector), unrelated)
-        estimates *= of_sentence
-        section_cosines = relative(snapshot.section_codes.cosines(vector), unrelated)
-        of_sections = of_section * section_cosines + of_section_words * self._words[SECTION]
-        estimates += of_words * self._words[SENTENCE]
-        estimates += np.repeat(of_sections, snapshot.section_sizes)
-        if len(idx) < len(estimates):
-            estimates = estimates[idx]
-        return idx[top(estimates, num_compared, in_order=False)]
+    @property
+    def _parts(self) -> slice:
+        """Which of the vectors sentences are compared with."""
+        return slice(1, None) if self.by == "document" else _WHOLE
 
-    def _likeliest_units(self, idx: Ints, num_compared: int, top_k: int) -> Ints:
-        """Select the sections or documents whose scores are highest.
+    def _owners(self, sentences: pa.Table) -> Ints:
+        """Return the key of the section or document that each sentence is directly in."""
+        if self.by == "document":
+            return pack_keys(sentences["document"], "document", 0)
+        return pack_keys(sentences["document"], "section", sentences["section_position"])
 
-        All scores are estimated from signs. In the likeliest units, the sentences that may be the
-        closest one are then compared: those whose estimate is at most `_MARGIN` below the highest
-        in the unit.
+    def _cosines(self, rows: pa.Table, parts: slice) -> Floats:
+        """Return the standardized cosines of rows with parts of the query: `(rows, parts)`."""
+        cosines = vectors_of(rows["vector"]).astype(np.float32) @ self._vectors[parts].T
+        return relative(cosines, self._unrelated[parts]).astype(np.float64)
 
-        Args:
-            idx: Their indices.
-            num_compared: Number of sentences to compare.
-            top_k: Number of units to find.
-        """
-        snapshot, parts = self.snapshot, self._parts
-        sizes, starts = snapshot.sizes(self.by), snapshot.starts(self.by)
-        codes, unrelated = snapshot.sentence_codes, self._unrelated[self._part_idx]
-        cosines = [
-            relative(codes.cosines(part), of_part)
-            for part, of_part in zip(parts.numpy(), unrelated, strict=True)
-        ]
-        highest = [_highest(part_cosines, sizes) for part_cosines in cosines]
-        section_cosines = None
-        if self.by == "section":
-            estimated = snapshot.section_codes.cosines(parts[0].numpy())
-            section_cosines = relative(estimated, unrelated[0])[idx]
-        estimates = self._score_units(idx, np.stack(highest, axis=1)[idx], section_cosines)
-        order = idx[np.argsort(-estimates)]
+    def _match_words(self, rows: pa.Table, level: Level) -> Floats:
+        """Return b of `foveate.tasks.bm25.bm25` of texts of a level: `(rows,)`."""
+        scores = np.zeros(rows.num_rows)
+        if not self._terms or not rows.num_rows:
+            return scores
+        if level not in self._term_weights:
+            weights = self.snapshot.term_weights(self._terms, level)
+            self._term_weights[level] = weights / weights.sum()
+        texts = rows[TERMS[level]]
+        lengths = _count(texts, "  ") + (_count(texts, " ") > 0)
+        held_back = lengths / self.snapshot.totals.mean_length(level)
+        held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * held_back)
+        for term, weight in zip(self._terms, self._term_weights[level], strict=True):
+            counts = _count(texts, f" {term} ")
+            scores += weight * counts / (counts + held_back)
+        return scores
 
-        are_near = [
-            part_cosines >= np.repeat(part_highest - margin, sizes)
-            for part_cosines, part_highest, margin in zip(
-                cosines, highest, _MARGIN / (1 - unrelated), strict=True
-            )
-        ]
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.sum(are_near, axis=0))])
-        num_near = ends[starts + sizes] - ends[starts]
-        likely = order[: 1 + np.searchsorted(np.cumsum(num_near[order]), num_compared)]
-        sentences = ranges(starts[likely], sizes[likely])
-        closest = np.zeros((len(likely), len(parts)), np.float32)
-        for part, is_near in enumerate(are_near):
-            near = is_near[sentences]
-            exact = np.full(len(sentences), -np.inf, np.float32)
-            vector = parts[part : part + 1]
-            compared = _cosines(snapshot.sentences, vector, sentences[near])[:, 0]
-            exact[near] = relative(compared, unrelated[part])
-            closest[:, part] = _highest(exact, sizes[likely])
-        scores = self._score_units(likely, closest, self._section_cosines(likely))
-        return likely[top(scores, _CANDIDATES_PER_RESULT * top_k, in_order=False)]
+
+def _count(texts: pa.ChunkedArray, pattern: str) -> Ints:
+    return pc.count_substring(texts, pattern).to_numpy().astype(np.int64)
 
 
 def find(
-    query: str, snapshot: Snapshot, encoder: Encoder, by: Unit, top_k: int, allowed: Mask | None
+    query: str,
+    snapshot: Snapshot,
+    encoder: Encoder,
+    by: Unit,
+    top_k: int,
+    conditions: Conditions | None,
 ) -> list[Hit]:
-    """Find what best matches a query, among the allowed sentences and what contains them."""
-    if not snapshot.num_documents:
+    """Find what best matches a query, among the sentences that satisfy conditions."""
+    if not snapshot.state.num_documents:
         return []
-    request = Request(query, snapshot, encoder, by)
-    if by == "passage":
-        return _passages(request, top_k, allowed)
-    best, scores = request.best(top_k, allowed)
-    return _hits(request, best, scores, allowed)
+    request = Request(query, snapshot, encoder, by, conditions)
+    return _passages(request, top_k) if by == "passage" else _units(request, top_k)
 
 
-def _passages(request: Request, top_k: int, allowed: Mask | None) -> list[Hit]:
-    """Return the passages of allowed sentences that match best; see `tasks.passages`."""
+def _passages(request: Request, top_k: int) -> list[Hit]:
+    """Return the passages of sentences that match best; see `tasks.passages`."""
     snapshot = request.snapshot
     # A passage has at most this many sentences, so these suffice to start each of them.
-    best, _ = request.best(top_k * MAX_SENTENCES, allowed)
-    sections = snapshot.section_idx[best]
-    starts = np.maximum(best - MAX_SENTENCES + 1, snapshot.section_starts[sections])
-    ends = snapshot.section_starts[sections] + snapshot.section_sizes[sections]
-    idx = np.unique(ranges(starts, np.minimum(best + MAX_SENTENCES, ends) - starts))
-    if allowed is not None:
-        idx = idx[allowed[idx]]
-    if not len(idx):
+    best, _ = request.sentences(top_k * MAX_SENTENCES)
+    firsts = best["position"].to_numpy().astype(np.int64) - MAX_SENTENCES + 1
+    keys = pack_keys(best["document"], "sentence", np.maximum(firsts, 0))
+    ends = pack_keys(best["document"], "sentence", best["position"]) + MAX_SENTENCES
+    keys = np.unique(ranges(keys, ends - keys))
+    rows = snapshot.fetch(keys, _SHOWN, request._conditions.of_sentences)
+    of_best = pack_keys(best["document"], "section", best["section_position"])
+    sections = pack_keys(rows["document"], "section", rows["section_position"])
+    rows = rows.filter(pa.array(np.isin(sections, of_best)))
+    if not rows.num_rows:
         return []
-    scores = request.score_sentences(idx)
-    spans = list(_spans(snapshot, "sentences", idx).values())
-    documents = snapshot.sentence_document[idx]
-    languages = [snapshot.languages[document] for document in documents]
-    begins_run = (np.diff(idx) > 1) | (np.diff(snapshot.section_idx[idx]) > 0)
+    order = [("file", "ascending"), ("member", "ascending"), ("key", "ascending")]
+    rows = _without_copies(rows.sort_by(order))
+    scores = request.score_sentences(rows)
+    sections = pack_keys(rows["document"], "section", rows["section_position"])
+    begins_run = (np.diff(rows["key"].to_numpy()) != 1) | (np.diff(sections) != 0)
     runs = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins_run)])
-    words = [num_words(x.text, language) for x, language in zip(spans, languages, strict=True)]
-    return [
-        Hit(
-            join_spans(spans[first : last + 1], languages[best_one]),
-            spans[best_one],
-            float(scores[best_one]),
-            int(snapshot.numbers[documents[best_one]]),
-            is_likely(float(scores[best_one]), request.encoder),
+    texts = zip(rows["text"].to_pylist(), rows["language"].to_pylist(), strict=True)
+    words = [num_words(text, language) for text, language in texts]
+    hits = []
+    for first, best_one, last in windows(scores.tolist(), runs.tolist(), words, top_k):
+        spans = spans_of(rows.slice(first, last - first + 1))
+        row = rows.slice(best_one, 1)
+        hits.append(
+            Hit(
+                join_spans(spans, row["language"][0].as_py()),
+                spans[best_one - first],
+                float(scores[best_one]),
+                row["document"][0].as_py(),
+                is_likely(float(scores[best_one]), request.encoder),
+            )
         )
-        for first, best_one, last in windows(scores.tolist(), runs.tolist(), words, top_k)
-    ]
+    return hits
 
 
-def _highest(values: npt.NDArray[np.float32], sizes: Ints) -> npt.NDArray[np.float32]:
-    """Return the highest value of each range of rows: `(ranges, ...)`; 0 where there is none.
+def _units(request: Request, top_k: int) -> list[Hit]:
+    """Return the sections or documents that match best, with the best sentence in each.
 
-    Args:
-        values: `(rows, ...)`.
-        sizes: `(ranges,)`, how many rows each range has; one range follows the other.
+    Those of a section are the sentences directly in it or, if there are none, all.
     """
-    highest = np.zeros((len(sizes), *values.shape[1:]), np.float32)
-    holding = sizes > 0
-    if holding.any():
-        firsts = (np.cumsum(sizes) - sizes)[holding]
-        highest[holding] = np.maximum.reduceat(values, firsts, axis=0)
-    return highest
+    rows, scores, inside = request.units(top_k)
+    if not rows.num_rows:
+        return []
+    columns = ["key", *SPAN_COLUMNS]
+    spans = request.snapshot.fetch(np.sort(rows["key"].to_numpy()), columns)
+    of_key = dict(zip(spans["key"].to_pylist(), spans_of(spans), strict=True))
+    without = rows.filter(pc.equal(rows["own_sentences"], 0))
+    if without.num_rows:
+        inside = pa.concat_tables([inside, request.inside(without, "all_sentences")])
+    inside = inside.filter(inside["is_allowed"])
+    firsts = pack_keys(rows["document"], "sentence", rows["first_sentence"])
+    own, every = rows["own_sentences"].to_numpy(), rows["all_sentences"].to_numpy()
+    ends = firsts + np.where(own > 0, own, every)
+    keys = inside["key"].to_numpy()
+    inside = inside.filter(pa.array(np.isin(keys, ranges(firsts, ends - firsts))))
+    inside = _unique(inside).sort_by("key")
+    keys, sentence_scores = inside["key"].to_numpy(), request.score_sentences(inside)
+    hits = []
+    for i, key in enumerate(rows["key"].to_pylist()):
+        start, end = np.searchsorted(keys, [firsts[i], ends[i]])
+        best = start + int(sentence_scores[start:end].argmax())
+        hits.append(
+            Hit(
+                of_key[key],
+                spans_of(inside.slice(best, 1))[0],
+                float(scores[i]),
+                rows["document"][i].as_py(),
+                is_likely(float(sentence_scores[best]), request.encoder),
+                request.by,
+            )
+        )
+    return hits
 
 
-def ranges(starts: Ints, sizes: Ints) -> Ints:
+def _unique(rows: pa.Table) -> pa.Table:
+    """Return each row once."""
+    _, first = np.unique(rows["key"].to_numpy(), return_index=True)
+    return rows.take(first)
+
+
+def _without_copies(rows: pa.Table) -> pa.Table:
+    """Return the sentences of identical documents once: those of the first document."""
+    of_content, numbers = rows["content_hash"].to_numpy(), rows["document"].to_numpy()
+    _, first, content = np.unique(of_content, return_index=True, return_inverse=True)
+    return rows.filter(pa.array(numbers == numbers[first][content]))
+
+
+def _order(scores: Floats, rows: pa.Table) -> Ints:
+    """Return the indices of rows, best first; those with equal scores by file and place."""
+    table = rows.select(["file", "member", "key"]).append_column("score", pa.array(-scores))
+    order = [(name, "ascending") for name in ("score", "file", "member", "key")]
+    idx: Ints = pc.sort_indices(table, sort_keys=order).to_numpy().astype(np.int64)
+    return idx
+
+
+def ranges(starts: Ints, sizes: npt.NDArray[np.integer]) -> Ints:
     """Return the indices in some ranges, one range after the other.
 
     Example:
@@ -316,142 +385,3 @@ def ranges(starts: Ints, sizes: Ints) -> Ints:
     """
     total = int(sizes.sum())
     return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
-
-
-def top(scores: Floats, top_k: int, *, in_order: bool = True) -> Ints:
-    """Return the indices of the highest scores, highest first; ties keep their order.
-
-    Args:
-        scores: `(scores,)`.
-        top_k: How many.
-        in_order: If false, their order does not matter, and all that equal the last are returned.
-
-    Example:
-        >>> top(np.array([0.1, 0.7, 0.7, 0.2]), 3).tolist()
-        [1, 2, 3]
-    """
-    if top_k < 1:
-        return np.zeros(0, np.int64)
-    if top_k < len(scores):
-        least = np.partition(scores, len(scores) - top_k)[len(scores) - top_k]
-        candidates = np.flatnonzero(scores >= least)
-    else:
-        candidates = np.arange(len(scores))
-    if not in_order:
-        return candidates
-    return candidates[np.argsort(-scores[candidates], kind="stable")[:top_k]]
-
-
-def _hits(request: Request, best: Ints, scores: Floats, allowed: Mask | None) -> list[Hit]:
-    """Return the hits of some sections or documents, with their places."""
-    if not len(best):
-        return []
-    snapshot, by = request.snapshot, request.by
-    closest = _closest_sentences(request, best, allowed)
-    documents = snapshot.sentence_document[closest]
-    sentences = _spans(snapshot, "sentences", closest)
-    is_section = by == "section"
-    spans = _spans(snapshot, "sections", best) if is_section else _document_spans(snapshot, best)
-    return [
-        Hit(
-            spans[int(unit)],
-            sentences[int(sentence)],
-            float(score),
-            int(number),
-            is_likely(float(best_score), request.encoder),
-            by,
-        )
-        for unit, sentence, score, number, best_score in zip(
-            best,
-            closest,
-            scores,
-            snapshot.numbers[documents],
-            request.score_sentences(closest),
-            strict=True,
-        )
-    ]
-
-
-def _closest_sentences(request: Request, best: Ints, allowed: Mask | None) -> Ints:
-    """Return the sentence that matches best in each of some sections or documents.
-
-    Those of a section are the sentences directly in it or, if there are none, all.
-    """
-    snapshot = request.snapshot
-    starts, sizes = snapshot.starts(request.by)[best], snapshot.sizes(request.by)[best]
-    if request.by == "section":
-        sizes = np.where(sizes > 0, sizes, snapshot.section_totals[best])
-    idx = ranges(starts, sizes)
-    scores = request.score_sentences(idx)
-    if allowed is not None:
-        scores[~allowed[idx]] = -np.inf
-    ends = np.cumsum(sizes)
-    return np.array(
-        [
-            start + int(scores[end - size : end].argmax())
-            for start, size, end in zip(starts, sizes, ends, strict=True)
-        ]
-    )
-
-
-def _spans(snapshot: Snapshot, name: str, idx: Ints) -> dict[int, Span]:
-    """Return the spans of some sentences or sections, by their index."""
-    ends = snapshot.sentence_ends if name == "sentences" else snapshot.section_ends
-    keys = snapshot.keys(ends, idx).tolist()
-    columns = SPAN_COLUMNS if name == "sentences" else SPAN_COLUMNS[: SPAN_COLUMNS.index("speaker")]
-    with snapshot.store.explained():
-        rows = read(snapshot.tables[name], columns, f"key IN ({', '.join(map(str, keys))})")
-    by_key = dict(spans_of(rows, snapshot.sources))
-    return {int(i): by_key[key] for i, key in zip(idx, keys, strict=True)}
-
-
-def _document_spans(snapshot: Snapshot, idx: Ints) -> dict[int, Span]:
-    """Return the spans of some documents, by their index: as `tasks.embed.document_span` does."""
-    numbers = snapshot.numbers[idx].tolist()
-    with snapshot.store.explained():
-        rows = read(
-            snapshot.tables["documents"],
-            ("document", "title"),
-            f"document IN ({', '.join(map(str, numbers))})",
-        )
-    titles = dict(zip(rows["document"].to_pylist(), rows["title"].to_pylist(), strict=True))
-    firsts = snapshot.sentence_starts[idx]
-    lasts = snapshot.sentence_ends[idx] - 1
-    sentences = _spans(snapshot, "sentences", np.unique(np.concatenate([firsts, lasts])))
-    return {
-        int(i): Span(
-            document=snapshot.sources[number],
-            path=(),
-            page=sentences[int(first)].page,
-            start=sentences[int(first)].start,
-            end=sentences[int(last)].end,
-            text=titles[number],
-            place=sentences[int(first)].place,
-        )
-        for i, number, first, last in zip(idx, numbers, firsts, lasts, strict=True)
-    }
-
-
-def _cosines(
-    vectors: npt.NDArray[np.float16], queries: Tensor, idx: Ints
-) -> npt.NDArray[np.float32]:
-    """Return the products of some vectors, of `(vectors, dimension)`, and of queries."""
-    products = torch.empty(len(idx), len(queries))
-    # All of them, in order, need not be picked.
-    are_all = len(idx) == len(vectors) and np.array_equal(idx, np.arange(len(vectors)))
-
-    def multiply(first: int, end: int) -> None:
-        half = np.empty((_ROWS_PER_CHUNK, vectors.shape[1]), np.float16)
-        widened = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
-        for start in range(first, end, _ROWS_PER_CHUNK):
-            chunk = slice(start, min(start + _ROWS_PER_CHUNK, end))
-            size = chunk.stop - start
-            if are_all:
-                some = vectors[chunk]
-            else:  # indices are within bounds, and numpy writes directly only with "clip"
-                some = vectors.take(idx[chunk], axis=0, out=half[:size], mode="clip")
-            widened[:size].copy_(torch.from_numpy(some))
-            torch.mm(widened[:size], queries.T, out=products[chunk])
-
-    in_threads(multiply, len(idx), _ROWS_PER_CHUNK)
-    return products.numpy()
