@@ -206,7 +206,7 @@ class Index:
         Raises:
             FileNotFoundError: There is no library.
         """
-        return self._store.read_state()
+        return self._read(lambda snapshot: snapshot.state)
 
     def size(self) -> int:
         """Return the total size of the library's files in bytes."""
@@ -214,7 +214,7 @@ class Index:
 
     def __len__(self) -> int:
         """Return the number of documents."""
-        return self._store.read_state().num_documents if self._store.exists() else 0
+        return self.state.num_documents if self._store.exists() else 0
 
     def add(
         self,
@@ -571,7 +571,7 @@ class Index:
             OSError: A permission or a limit of the system keeps files from being read.
         """
         for _ in range(_ATTEMPTS):
-            stamp = self._store.stamp() if self._store.exists() else None
+            stamp = self._store.stamp()
             problems = verify(self._store)
             if not problems or self._store.stamp() == stamp:
                 break  # what was read was not replaced meanwhile
@@ -596,7 +596,7 @@ class Index:
             return self._encoder
 
     def _load_encoder(self) -> Encoder:
-        recorded = self._store.read_state().model if self._store.exists() else None
+        recorded = self.state.model if self._store.exists() else None
         if self._model is None and recorded is not None and recorded.name == IN_MEMORY:
             raise LibraryError(
                 f"the library {self.path} was made by a model whose weights were in memory but in "
@@ -617,7 +617,7 @@ class Index:
     def _identity(self) -> ModelRecord:
         """Return what identifies the model, which is loaded only if there is no other way."""
         if self._encoder is None and not isinstance(self._model, Encoder) and self._store.exists():
-            recorded = self._store.read_state().model
+            recorded = self.state.model
             name = recorded.name if self._model is None else os.fspath(self._model)
             if (given := identify_checkpoint(name, recorded)) is not None:
                 return given
@@ -627,7 +627,7 @@ class Index:
 
     def _matching_encoder(self) -> Encoder:
         """Return the encoder, checking before and after loading that it made the library."""
-        recorded = self._store.read_state().model
+        recorded = self.state.model
         if self._encoder is None:
             check_model(self.path, recorded, self._identity())
         encoder = self.encoder
@@ -639,17 +639,16 @@ class Index:
         for attempt in range(_ATTEMPTS):
             stamp = None
             try:
-                stamp = self._store.stamp() if self._store.exists() else None
+                stamp = self._store.stamp()
                 return use(self._load_snapshot(stamp))
             except (ValueError, OSError) as error:
                 if isinstance(error, LibraryError | OSError):  # not of a condition, harmless
                     self._snapshot = None
-                is_replaced = self._store.exists() and self._store.stamp() != stamp
-                if attempt + 1 == _ATTEMPTS or not is_replaced:
+                if attempt + 1 == _ATTEMPTS or self._store.stamp() == stamp:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _load_snapshot(self, stamp: tuple[int, ...] | None) -> Snapshot:
+    def _load_snapshot(self, stamp: tuple[int, ...]) -> Snapshot:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
             snapshot = self._snapshot  # which other threads drop if they fail to read it

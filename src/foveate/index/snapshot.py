@@ -12,11 +12,9 @@ import pyarrow.compute as pc
 
 from foveate.index.schema import LEVELS, TERMS, Level
 from foveate.index.statistics import WordCounts
-from foveate.index.store import LanceError, Store, reason_of
+from foveate.index.store import CONDITION_ERRORS, LanceError, Store, reason_of, without_panics
 
 _KEYS_PER_CONDITION = 5_000
-_CONDITION_ERRORS = ("Execution error", "Invalid user input", "Schema error")
-"""What Lance's message says if a condition cannot be evaluated for some values, or parsed."""
 
 _PROBES, _REFINED = 50, 5
 """Partitions of the index of vectors that are searched, and how many times more vectors than are
@@ -121,9 +119,10 @@ class Snapshot:
             ValueError: It cannot be.
         """
         try:
-            self.table.scanner(["key"], filter=condition, limit=1).to_table()
+            with without_panics():
+                self.table.scanner(["key"], filter=condition, limit=1).to_table()
         except (ValueError, RuntimeError, OSError) as error:
-            is_condition = any(kind in str(error) for kind in _CONDITION_ERRORS)
+            is_condition = any(kind in str(error) for kind in CONDITION_ERRORS)
             if not (is_condition or isinstance(error, LanceError)):
                 with self.store.explained():  # the table is to blame, not the condition
                     raise

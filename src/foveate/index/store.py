@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from foveate.index.lock import LockedError, write_lock
 from foveate.index.schema import LEVELS, SCHEMA_VERSION, TERMS, schema
@@ -43,8 +44,16 @@ ROWS_WITHOUT_INDEX = 20_000
 LEAST_FOR_VECTOR_INDEX = 50_000
 """Rows from which vectors get an index; fewer are all compared."""
 
+_INDEXES = {"key": "BTREE", "document": "ZONEMAP", "file": "ZONEMAP"}
+"""Columns by which rows are looked up. What is added together is stored together, which is when a
+zone map suffices."""
+
+_INDEXES |= dict.fromkeys(TERMS.values(), "INVERTED")
 _WORDS = {"base_tokenizer": "whitespace", "max_token_length": None, "with_position": False}
 _WORDS |= dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding"), False)
+
+CONDITION_ERRORS = ("Execution error", "Invalid user input", "Schema error")
+"""What Lance's message says if a condition cannot be evaluated for some values, or parsed."""
 
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _LIMITS = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -173,16 +182,6 @@ class Store:
             )
         return table
 
-    def read_state(self) -> State:
-        """Read the current state.
-
-        Raises:
-            FileNotFoundError: See `open`.
-            LibraryError: See `open`.
-            OSError: See `open`.
-        """
-        return self.state_of(self.open())
-
     def state_of(self, table: Any) -> State:
         """Return the state of an opened table."""
         made_by = json.loads(table.schema.metadata[_METADATA])
@@ -218,19 +217,29 @@ class Store:
             return table.scanner(list(columns), filter=condition, **options).to_table()
 
     def stamp(self) -> tuple[int, ...]:
-        """Return a value that changes when the library does."""
-        if self.folder is None:
+        """Return a value that changes when the library does.
+
+        Raises:
+            FileNotFoundError: See `open`.
+        """
+        if self.folder is None or not self.exists():
             return (self.open().version,)
         stat = Path(self.uri, "_versions").stat()
         return stat.st_mtime_ns, stat.st_ino
 
     def size(self) -> int:
         """Return the total size in bytes of the files of its newest version."""
-        with self.explained():
-            return sum(one.size or 0 for one in self.open().all_files())
+        files = self.open().all_files().read_all()
+        return int(pc.sum(files["size_bytes"]).as_py())
 
     def unreadable(self, reason: str) -> LibraryError:
         """Return the error that says that the library cannot be read, and why."""
+        for path in Path(self.uri, "_versions").glob("*.manifest") if self.folder else ():
+            if not path.stat().st_size:
+                return LibraryError(
+                    f"the library {self.place} cannot be read: {path} is empty, as a failure of "
+                    "power leaves it; delete that file, and the library is as it was before"
+                )
         return LibraryError(
             f"the library {self.place} cannot be read ({reason}): restore it from a copy, or index "
             "the files into a new one"
@@ -252,6 +261,10 @@ class Store:
             raise
         except (RuntimeError, ValueError, OSError, pa.ArrowException) as error:
             reason = reason_of(error)
+            if CONDITION_ERRORS[0] in reason:
+                raise ValueError(
+                    f"a condition cannot be evaluated for some values ({reason}): leave these out"
+                ) from error
             if "conflict" in reason.lower():
                 raise LockedError(
                     f"another process has changed the library {self.place} meanwhile: run the same "
@@ -298,6 +311,12 @@ class Store:
                 self._create(model)
         table = self.open()
         check_model(self.place, self.state_of(table).model, model)
+        with self.explained(is_write=True):
+            known = {one.name for one in table.describe_indices()}
+            for column, kind in _INDEXES.items():
+                if f"{column}_idx" not in known:
+                    options = _WORDS if kind == "INVERTED" else {}
+                    table.create_scalar_index(column, kind, **options)
         return Writer(self, table)
 
     def _is_ours(self) -> bool:
@@ -310,12 +329,7 @@ class Store:
         made_by = {"schema": SCHEMA_VERSION, "library": uuid4().hex, "model": asdict(model)}
         columns = schema(model.dimension).with_metadata({_METADATA: json.dumps(made_by).encode()})
         head = _special_row(columns, _HEAD, totals=Totals().to_list())
-        table = lance().write_dataset(head, self.uri, storage_options=self.options)
-        for column in TERMS.values():
-            table.create_scalar_index(column, "INVERTED", **_WORDS)
-        table.create_scalar_index("key", "BTREE")
-        for column in ("document", "file"):  # what was added together is stored together
-            table.create_scalar_index(column, "ZONEMAP")
+        lance().write_dataset(head, self.uri, storage_options=self.options)
 
 
 class Writer:
@@ -447,7 +461,7 @@ class Writer:
             table = self.table
             table.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FILE)
             table.optimize.optimize_indices()
-            has_index = any(one["fields"] == ["vector"] for one in table.list_indices())
+            has_index = any(one.name == "vector_idx" for one in table.describe_indices())
             if with_vectors and not has_index and table.count_rows() >= LEAST_FOR_VECTOR_INDEX:
                 num_partitions = round(table.count_rows() ** 0.5)
                 table = table.create_index(

@@ -32,14 +32,15 @@ def verify(store: Store) -> list[str]:
     Raises:
         OSError: A permission or a limit of the system keeps files from being read.
     """
-    return list(_problems(Snapshot(store)))
+    return list(_problems(store))
 
 
-def _problems(snapshot: Snapshot) -> Iterator[str]:
+def _problems(store: Store) -> Iterator[str]:
     try:
+        snapshot = Snapshot(store)
         outline = snapshot.read(["document", "source"], "level = 'document'").sort_by("document")
     except (LibraryError, OSError) as error:
-        yield _unreadable("the list of documents", error, _RESTORE_OR_NEW)
+        yield _unreadable("the table", error, _RESTORE_OR_NEW)
         return
     numbers = outline["document"].to_pylist()
     if len(set(numbers)) != len(numbers):
