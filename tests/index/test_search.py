@@ -413,3 +413,16 @@ def test_few_candidates_find_the_best(tmp_path, encoder, monkeypatch):
             found = index.search(query, by=by, top_k=1)
             expected = search(query, documents, by=by, top_k=1, model=encoder)
             assert [(hit.span, hit.best) for hit in found] == [(h.span, h.best) for h in expected]
+
+
+def test_identical_documents_are_shown_once(index):
+    text = "Cod swim in cold water. They eat herring."
+    names = ("b", "a", "c")
+    index.add([Document.from_text(text, source=name) for name in names])
+    index.add(Document.from_text("Eels swim in rivers.", source="eel"))
+    for by in ("passage", "section", "document"):
+        hits = index.search("herring", by=by, top_k=9)
+        assert sorted(hit.span.document for hit in hits) == ["a", "eel"]
+        assert {hit.span.document: hit.copies for hit in hits} == {"a": ("b", "c"), "eel": ()}
+    assert {hit.span.document for hit in index.search("herring", where="file != 'a'")} == {"b", "eel"}
+    assert len(index) == 4

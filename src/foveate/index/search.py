@@ -119,6 +119,7 @@ class Request:
         columns = [*_PLACE, *_SIZES, "content_hash", "vector", TERMS[level]]
         condition = self._conditions.of_documents
         rows = self.snapshot.fetch(np.unique(np.concatenate(keys)), columns, condition)
+        rows = _without_copies(rows).sort_by("key")
         # What no sentence of a section proposes is less close than all that was proposed.
         cosines = self._cosines(of_vectors, self._parts)
         closest = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
@@ -274,7 +275,8 @@ def find(
     if not snapshot.state.num_documents:
         return []
     request = Request(query, snapshot, encoder, by, conditions)
-    return _passages(request, top_k) if by == "passage" else _units(request, top_k)
+    hits = _passages(request, top_k) if by == "passage" else _units(request, top_k)
+    return _with_copies(hits, snapshot)
 
 
 def _passages(request: Request, top_k: int) -> list[Hit]:
@@ -292,8 +294,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
     rows = rows.filter(pa.array(np.isin(sections, of_best)))
     if not rows.num_rows:
         return []
-    order = [("file", "ascending"), ("member", "ascending"), ("key", "ascending")]
-    rows = _without_copies(rows.sort_by(order))
+    rows = _without_copies(rows)
     scores = request.score_sentences(rows)
     sections = pack_keys(rows["document"], "section", rows["section_position"])
     begins_run = (np.diff(rows["key"].to_numpy()) != 1) | (np.diff(sections) != 0)
@@ -362,10 +363,38 @@ def _unique(rows: pa.Table) -> pa.Table:
 
 
 def _without_copies(rows: pa.Table) -> pa.Table:
-    """Return the sentences of identical documents once: those of the first document."""
-    of_content, numbers = rows["content_hash"].to_numpy(), rows["document"].to_numpy()
-    _, first, content = np.unique(of_content, return_index=True, return_inverse=True)
+    """Return the rows of identical documents once: those of the document whose file is first."""
+    rows = rows.sort_by([(name, "ascending") for name in ("file", "member", "key")])
+    numbers, hashes = rows["document"].to_numpy(), rows["content_hash"].to_numpy()
+    _, first, content = np.unique(hashes, return_index=True, return_inverse=True)
     return rows.filter(pa.array(numbers == numbers[first][content]))
+
+
+def _with_copies(hits: list[Hit], snapshot: Snapshot) -> list[Hit]:
+    """Name the other documents with the content of those that were found."""
+    keys = np.unique(pack_keys([hit.document_idx for hit in hits], "document", 0))
+    found = snapshot.fetch(keys, ["key", "document", "content_hash"])
+    hashes = dict(zip(found["document"].to_pylist(), found["content_hash"].to_pylist(), strict=True))
+    wanted = ", ".join(map(str, {*hashes.values()})) or "NULL"
+    same = snapshot.read(
+        ["document", "source", "content_hash"],
+        f"content_hash IN ({wanted}) AND level = 'document'",
+    )
+    if same.num_rows == len(hashes):
+        return hits
+    rows = same.sort_by("source").to_pylist()
+    return [
+        replace(
+            hit,
+            copies=tuple(
+                row["source"]
+                for row in rows
+                if row["content_hash"] == hashes[hit.document_idx]
+                and row["document"] != hit.document_idx
+            ),
+        )
+        for hit in hits
+    ]
 
 
 def _order(scores: Floats, rows: pa.Table) -> Ints:
