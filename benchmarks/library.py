@@ -89,7 +89,6 @@ class Encoded:
 
     def __init__(self, encoder: Encoder, queries: Sequence[str]) -> None:
         self.context = encoder.context
-        self.unrelated = encoder.unrelated
         self.min_likely_score = encoder.min_likely_score
         self.seconds: list[float] = []
         self._vectors: dict[str, npt.NDArray[np.float32]] = {}
@@ -107,7 +106,7 @@ def enlarge(base: Index, path: Path, num_sentences: int, noise: float) -> Index:
     state = base.state
     rows = Store(base.path).open().to_table(filter="document >= 0").sort_by("key")
     rng = np.random.default_rng(0)
-    with Store(path).writing(state.model) as writer:
+    with Store(path).writing(state.model, lambda: state.unrelated) as writer:
         num_added = num_uncommitted = copy = 0
         while num_added < num_sentences:
             num_new = add_copy(writer, rows, copy, num_sentences - num_added, rng, noise)

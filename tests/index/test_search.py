@@ -1,6 +1,8 @@
 """What is found in a library: what `foveate.search` finds in its documents."""
 
 import itertools
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -413,6 +415,22 @@ def test_few_candidates_find_the_best(tmp_path, encoder, monkeypatch):
             found = index.search(query, by=by, top_k=1)
             expected = search(query, documents, by=by, top_k=1, model=encoder)
             assert [(hit.span, hit.best) for hit in found] == [(h.span, h.best) for h in expected]
+
+
+def test_a_query_of_the_default_model_needs_no_torch(tmp_path, folder):
+    index = Index.create(tmp_path / "library")
+    index.add(folder)
+    code = (
+        "import sys; from foveate import Index\n"
+        f"hits = Index.open({str(index.path)!r}).search('What do whales eat?')\n"
+        "print(hits); sys.exit('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == f"{index.search('What do whales eat?')}\n"
+    [long] = Index.open(index.path).search("What do whales eat? " * 80, top_k=1)
+    assert long.best == index.search("What do whales eat? " * 80, top_k=1)[0].best
 
 
 def test_identical_documents_are_shown_once(index):

@@ -63,7 +63,7 @@ def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, m
 def test_what_a_killed_writer_left_is_undone(index, folder, small_encoder):
     index.add(folder)
     before = index.search("herring", top_k=99)
-    with Store(index.path).writing(index.state.model) as writer:  # which never commits
+    with Store(index.path).writing(index.state.model, list) as writer:  # which never commits
         writer.delete([0, 1])
         writer.add(writer.table.to_table(filter="document = 2"))
     assert Index.open(index.path, model=small_encoder).search("herring", top_k=99) == before

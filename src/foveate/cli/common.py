@@ -406,8 +406,8 @@ def show_path(kind: str, path: str | Path) -> None:
 
 
 def open_library(path: Path, model: str | None = None, loading: Loading | None = None) -> "Index":
-    """Open a library."""
-    prepare()
+    """Open a library, which loads torch only when it must."""
+    _silence()
     from foveate.index import Index
 
     return Index.open(path, model=model, **(loading.options() if loading else {}))
@@ -449,7 +449,7 @@ def prepare() -> None:
     """Import what runs models, and turn off the messages of transformers and the hub."""
     _silence()
     with progress("Starting", None):
-        import foveate.inference  # noqa: F401  (takes seconds)
+        import foveate.inference.encoder  # noqa: F401  (takes seconds)
 
 
 def _silence() -> None:

@@ -17,37 +17,31 @@ import pyarrow as pa
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
-from foveate.index.answers import context, of_library, only_document, read_vectors, summarize
-from foveate.index.build import Builder, Changes, Engine, Job
 from foveate.index.conditions import as_conditions
-from foveate.index.identity import IN_MEMORY, identify, identify_checkpoint
-from foveate.index.readers import ReaderPool
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS, pack_keys
 from foveate.index.search import find
 from foveate.index.snapshot import Snapshot
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
-from foveate.index.store import (
-    LibraryError,
-    ModelRecord,
-    State,
-    Store,
-    check_model,
-)
-from foveate.index.verify import verify
-from foveate.inference import DocumentVectors, Encoder, as_encoder
+from foveate.index.store import IN_MEMORY, LibraryError, ModelRecord, State, Store, check_model
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
-from foveate.tasks.ask import Answer
-from foveate.tasks.context import DEFAULT_TOKENS, Prompt
 from foveate.tasks.hits import Hit
 from foveate.tasks.rerank import RERANKED, check_rerank
 from foveate.tasks.rerank import rerank as rerank_hits
-from foveate.tasks.summarize import Summary, extract
-from foveate.tasks.tokens import token_counter
+from foveate.tasks.tokens import DEFAULT_TOKENS, token_counter
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
     from transformers import PreTrainedTokenizerBase
+
+    from foveate.index.build import Changes, Engine
+    from foveate.inference import DocumentVectors, Encoder
+    from foveate.inference.query_encoder import QueryEncoder
+    from foveate.tasks.ask import Answer
+    from foveate.tasks.context import Prompt
+    from foveate.tasks.summarize import Summary
+
+# What loads torch is imported where it is needed: a search with the default model does without.
 
 _Result = TypeVar("_Result")
 
@@ -118,13 +112,14 @@ class Index:
     """
 
     def __init__(
-        self, store: Store, model: Encoder | str | PathLike[str] | None = None, **options: Any
+        self, store: Store, model: "Encoder | str | PathLike[str] | None" = None, **options: Any
     ) -> None:
         self._store = store
         self._model = model
         self._options = options
         self._lock = RLock()  # held while the model or a state of the library is loaded
-        self._encoder: Encoder | None = None
+        self._encoder: "Encoder | None" = None
+        self._for_queries: QueryEncoder | None = None
         self._identified: ModelRecord | None = None
         self._snapshot: Snapshot | None = None
         self._stamp: tuple[int, ...] | None = None
@@ -139,7 +134,7 @@ class Index:
         cls,
         path: str | PathLike[str],
         *,
-        model: Encoder | str | PathLike[str] | None = None,
+        model: "Encoder | str | PathLike[str] | None" = None,
         storage_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Self:
@@ -168,7 +163,7 @@ class Index:
         path: str | PathLike[str],
         *,
         exist_ok: bool = False,
-        model: Encoder | str | PathLike[str] | None = None,
+        model: "Encoder | str | PathLike[str] | None" = None,
         storage_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Self:
@@ -223,9 +218,9 @@ class Index:
         prune: bool = False,
         on_error: ErrorHandler | None = None,
         on_file: Callable[[int], None] | None = None,
-        cluster: Engine | None = None,
+        cluster: "Engine | None" = None,
         **options: Any,
-    ) -> Changes:
+    ) -> "Changes":
         """Add files and documents, and replace those that have changed.
 
         Folders are walked, and everything in archives, mailboxes and files of records is added.
@@ -251,11 +246,14 @@ class Index:
             OSError: The library cannot be written to, or another process is writing to it.
             ValueError: Another model made the library.
         """
+        from foveate.index.build import Builder, Job
+        from foveate.index.readers import ReaderPool
+
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
         job = Job(self._matching_encoder, self._identity(), on_error is None, options)
-        with self._store.writing(job.model) as writer:
+        with self._store.writing(job.model, self._unrelated) as writer:
             builder = Builder(writer, job, cluster or ReaderPool(), on_error, on_file)
             sources = self._sources(paths, builder.fail, builder.skip)
             builder.add(as_documents(documents), sources)
@@ -295,7 +293,7 @@ class Index:
                     f"`foveate library list {self.path}` shows what it has"
                 )
             numbers |= matching
-        with self._store.writing(self.state.model) as writer:
+        with self._store.writing(self.state.model, self._unrelated) as writer:
             writer.delete(sorted(numbers))
             writer.commit()
             writer.tidy(is_end=True)
@@ -350,7 +348,7 @@ class Index:
         check_unit(by)
         if rerank is not None:
             check_rerank(by)
-        encoder = self._matching_encoder()
+        encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
         def search(snapshot: Snapshot) -> list[Hit]:
@@ -370,7 +368,7 @@ class Index:
         path: str | PathLike[str] | None = None,
         section: str | None = None,
         document: int | None = None,
-    ) -> Answer:
+    ) -> "Answer":
         """Find the passages that best answer a question, as `foveate.ask` does with an encoder.
 
         Args:
@@ -392,6 +390,8 @@ class Index:
             TypeError: See `search`.
             ValueError: See `search`.
         """
+        from foveate.tasks.ask import Answer
+
         found = self.search(
             query,
             top_k=top_k,
@@ -413,7 +413,7 @@ class Index:
         path: str | PathLike[str] | None = None,
         section: str | None = None,
         document: int | None = None,
-    ) -> Summary:
+    ) -> "Summary":
         """Summarize what the library says about something, or a document of it.
 
         With a query, the sentences are chosen from the ten documents that match it best: those with
@@ -441,12 +441,15 @@ class Index:
             ValueError: Both budgets are given, or one is below 1; there is no query, and not one
                 document; or see `search`.
         """
+        from foveate.index.answers import of_library, only_document, read_vectors, summarize
+        from foveate.tasks.summarize import extract
+
         if query is not None:
             check_query(query)
         check_budget(sentences, words)
         encoder = self._matching_encoder()
 
-        def summarize_state(snapshot: Snapshot) -> Summary:
+        def summarize_state(snapshot: Snapshot) -> "Summary":
             conditions = as_conditions(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
             if query is None:
@@ -473,7 +476,7 @@ class Index:
         path: str | PathLike[str] | None = None,
         section: str | None = None,
         document: int | None = None,
-    ) -> Prompt:
+    ) -> "Prompt":
         """Show what the library says to a language model, within a budget of tokens.
 
         With a query, the ten documents that match it best are shown as by `foveate.context`, the
@@ -501,12 +504,14 @@ class Index:
             ValueError: The budget is too small even for a title; there is no query, and not one
                 document; no document matches; or see `search`.
         """
+        from foveate.index.answers import context
+
         if query is not None:
             check_query(query)
         count = token_counter(tokenizer)
         encoder = self._matching_encoder()
 
-        def show(snapshot: Snapshot) -> Prompt:
+        def show(snapshot: Snapshot) -> "Prompt":
             conditions = as_conditions(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
             return context(query, snapshot, encoder, tokens, count, conditions, unpack)
@@ -543,7 +548,7 @@ class Index:
         """
         return self._read(lambda snapshot: self._unpack(snapshot, number))
 
-    def vectors(self, number: int) -> DocumentVectors:
+    def vectors(self, number: int) -> "DocumentVectors":
         """Return the vectors of a document, scaled to unit length and rounded to float16.
 
         Args:
@@ -554,7 +559,9 @@ class Index:
             ValueError: There is no document with this number.
         """
 
-        def load(snapshot: Snapshot) -> DocumentVectors:
+        from foveate.index.answers import read_vectors
+
+        def load(snapshot: Snapshot) -> "DocumentVectors":
             self._unpack(snapshot, number)  # which says if there is none
             return read_vectors(snapshot, number)
 
@@ -570,6 +577,8 @@ class Index:
             FileNotFoundError: There is no library.
             OSError: A permission or a limit of the system keeps files from being read.
         """
+        from foveate.index.verify import verify
+
         for _ in range(_ATTEMPTS):
             stamp = self._store.stamp()
             problems = verify(self._store)
@@ -579,11 +588,11 @@ class Index:
 
     def compact(self) -> None:
         """Merge small writes, and reclaim the space of what was removed."""
-        with self._store.writing(self.state.model) as writer:
+        with self._store.writing(self.state.model, self._unrelated) as writer:
             writer.optimize()
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> "Encoder":
         """The encoder, which is loaded when it is first needed.
 
         Raises:
@@ -595,7 +604,9 @@ class Index:
                 self._encoder = self._load_encoder()
             return self._encoder
 
-    def _load_encoder(self) -> Encoder:
+    def _load_encoder(self) -> "Encoder":
+        from foveate.inference import Encoder, as_encoder
+
         recorded = self.state.model if self._store.exists() else None
         if self._model is None and recorded is not None and recorded.name == IN_MEMORY:
             raise LibraryError(
@@ -616,6 +627,9 @@ class Index:
 
     def _identity(self) -> ModelRecord:
         """Return what identifies the model, which is loaded only if there is no other way."""
+        from foveate.index.identity import identify, identify_checkpoint
+        from foveate.inference import Encoder
+
         if self._encoder is None and not isinstance(self._model, Encoder) and self._store.exists():
             recorded = self.state.model
             name = recorded.name if self._model is None else os.fspath(self._model)
@@ -625,7 +639,7 @@ class Index:
             self._identified = identify(self.encoder)
         return self._identified
 
-    def _matching_encoder(self) -> Encoder:
+    def _matching_encoder(self) -> "Encoder":
         """Return the encoder, checking before and after loading that it made the library."""
         recorded = self.state.model
         if self._encoder is None:
@@ -633,6 +647,25 @@ class Index:
         encoder = self.encoder
         check_model(self.path, recorded, self._identity())
         return encoder
+
+    def _query_encoder(self, query: str) -> "Encoder | QueryEncoder":
+        """Return what encodes a query: without torch, if the default model made the library."""
+        recorded = self.state.model
+        is_default = self._model is None and not self._options and recorded.is_default
+        if self._encoder is None and is_default:
+            from foveate.inference.query_encoder import QueryEncoder
+
+            with self._lock:
+                if self._for_queries is None:
+                    self._for_queries = QueryEncoder()
+            if self._for_queries.sha256 == recorded.sha256 and self._for_queries.fits(query):
+                return self._for_queries
+        return self._matching_encoder()
+
+    def _unrelated(self) -> list[float]:
+        """Return the mean of the vectors of unrelated sentences."""
+        unrelated: list[float] = self.encoder.unrelated.mean(0).tolist()
+        return unrelated
 
     def _read(self, use: Callable[[Snapshot], _Result]) -> _Result:
         """Use the newest state, and a newer one if that was replaced and removed meanwhile."""

@@ -32,10 +32,10 @@ import torch
 import foveate
 from foveate.documents import DocumentError
 from foveate.index.build import Job, Part, encode_unit
-from foveate.index.identity import IN_MEMORY, identify
+from foveate.index.identity import identify
 from foveate.index.messages import messages, received
 from foveate.index.reading import Done, File, Unit
-from foveate.index.store import ModelRecord
+from foveate.index.store import IN_MEMORY, ModelRecord
 from foveate.inference import Encoder
 
 if not find_spec("ray"):

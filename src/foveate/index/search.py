@@ -7,6 +7,7 @@ terms of a text and the counts of `foveate.index.statistics`, and nothing else.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,22 @@ from foveate.index.conditions import Conditions
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import TERMS, Level, pack_keys, vectors_of
 from foveate.index.snapshot import Snapshot, of_level
-from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
-from foveate.tasks.bm25 import LENGTH_NORMALIZATION, SATURATION
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
-from foveate.tasks.relevance import WEIGHTS, is_likely, relative, sentence_weights
 from foveate.tasks.terms import terms
+from foveate.tasks.weights import (
+    LENGTH_NORMALIZATION,
+    SATURATION,
+    WEIGHTS,
+    is_likely,
+    relative,
+    sentence_weights,
+)
+
+if TYPE_CHECKING:
+    from foveate.inference import Encoder
+    from foveate.inference.query_encoder import QueryEncoder
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -66,7 +76,7 @@ class Request:
         self,
         query: str,
         snapshot: Snapshot,
-        encoder: Encoder,
+        encoder: "Encoder | QueryEncoder",
         by: Unit,
         conditions: Conditions | None = None,
     ) -> None:
@@ -80,7 +90,7 @@ class Request:
             texts += [query[start:end] for start, end in split_sentences(query, language)]
         vectors = np.asarray(encoder.encode_queries(texts), np.float32)
         self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        self._unrelated = (self._vectors @ np.asarray(encoder.unrelated).T).mean(1)
+        self._unrelated = self._vectors @ np.array(snapshot.state.unrelated, np.float32)
         self._terms = list(dict.fromkeys(terms(query)))
         self._term_weights: dict[Level, Floats] = {}
         self._weights = WEIGHTS[encoder.context]
@@ -266,7 +276,7 @@ def _count(texts: pa.ChunkedArray, pattern: str) -> Ints:
 def find(
     query: str,
     snapshot: Snapshot,
-    encoder: Encoder,
+    encoder: "Encoder | QueryEncoder",
     by: Unit,
     top_k: int,
     conditions: Conditions | None,

@@ -12,7 +12,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -59,6 +59,10 @@ _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _LIMITS = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
+IN_MEMORY = "a model in memory"
+"""The name of a model that cannot be loaded by name: its weights are in no file."""
+
+
 class LibraryError(ValueError):
     """A library cannot be used; the message says why and what to do."""
 
@@ -86,6 +90,11 @@ class ModelRecord:
         """The options with which `Encoder.from_pretrained` loads it."""
         return {"context": self.context, **self.options}
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it is foveate's own, as it is loaded without options."""
+        return self.name is None and self.context == "tree" and not self.options
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -99,6 +108,8 @@ class State:
         next_document: Number of the next document.
         num_documents: Number of documents.
         num_sentences: Number of sentences.
+        unrelated: `(dimension,)`, the mean of the vectors of sentences that have nothing to do with
+            each other, see `foveate.tasks.relevance`.
     """
 
     model: ModelRecord
@@ -107,6 +118,7 @@ class State:
     next_document: int
     num_documents: int
     num_sentences: int
+    unrelated: tuple[float, ...]
 
 
 class Store:
@@ -193,6 +205,7 @@ class Store:
             totals.num_added,
             totals.num_texts("document"),
             totals.num_texts("sentence"),
+            tuple(made_by["unrelated"]),
         )
 
     def totals(self, table: Any) -> Totals:
@@ -283,11 +296,14 @@ class Store:
             raise self.unreadable(reason) from error
 
     @contextmanager
-    def writing(self, model: ModelRecord) -> Iterator["Writer"]:
+    def writing(
+        self, model: ModelRecord, unrelated: Callable[[], Sequence[float]]
+    ) -> Iterator["Writer"]:
         """Provide a writer while no other process writes, creating the library if necessary.
 
         Args:
             model: The model that makes the vectors.
+            unrelated: Returns that of the `State` of a library to create.
 
         Raises:
             LockedError: Another process is writing.
@@ -295,7 +311,7 @@ class Store:
             OSError: The folder cannot be written to.
         """
         if self.folder is None:
-            yield self._writer(model)
+            yield self._writer(model, unrelated)
             return
         if not self.exists() and self.folder.exists() and not self._is_ours():
             raise LibraryError(
@@ -303,12 +319,15 @@ class Store:
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         with write_lock(self.folder):
-            yield self._writer(model)
+            yield self._writer(model, unrelated)
 
-    def _writer(self, model: ModelRecord) -> "Writer":
+    def _writer(
+        self, model: ModelRecord, unrelated: Callable[[], Sequence[float]]
+    ) -> "Writer":
         if not self.exists():
+            of_model = list(unrelated())
             with self.explained(is_write=True):
-                self._create(model)
+                self._create(model, of_model)
         table = self.open()
         check_model(self.place, self.state_of(table).model, model)
         with self.explained(is_write=True):
@@ -325,8 +344,9 @@ class Store:
         return all(one.name == _TABLE or one.name.startswith((".", "writer."))
                    for one in self.folder.iterdir())
 
-    def _create(self, model: ModelRecord) -> None:
+    def _create(self, model: ModelRecord, unrelated: Sequence[float]) -> None:
         made_by = {"schema": SCHEMA_VERSION, "library": uuid4().hex, "model": asdict(model)}
+        made_by["unrelated"] = unrelated
         columns = schema(model.dimension).with_metadata({_METADATA: json.dumps(made_by).encode()})
         head = _special_row(columns, _HEAD, totals=Totals().to_list())
         lance().write_dataset(head, self.uri, storage_options=self.options)

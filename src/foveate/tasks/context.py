@@ -24,12 +24,10 @@ from foveate.tasks.prompt import (
 )
 from foveate.tasks.relevance import relevance
 from foveate.tasks.summarize import gist_candidates, importance
-from foveate.tasks.tokens import Counter, token_counter
+from foveate.tasks.tokens import DEFAULT_TOKENS, Counter, token_counter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-DEFAULT_TOKENS = 4000
 
 # How closely a sentence is seen if this is what is shown, and the weights in w. Chosen on twelve
 # meetings of QMSum's validation part. There, with 1,000, 2,000 and 4,000 tokens, the prompt holds

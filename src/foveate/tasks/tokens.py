@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 BYTES_PER_TOKEN = 4
 
+DEFAULT_TOKENS = 4000
+"""The budget of `foveate.tasks.context.context`."""
+
 Counter = Callable[[Sequence[str]], list[int]]
 """Returns how many tokens each text has, without special tokens."""
 

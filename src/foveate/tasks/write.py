@@ -9,10 +9,10 @@ from foveate.documents import Document
 from foveate.inference import LLM, DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import check_budget, check_query
 from foveate.tasks.citations import Written, check
-from foveate.tasks.context import DEFAULT_TOKENS, Prompt, fit, weigh
+from foveate.tasks.context import Prompt, fit, weigh
 from foveate.tasks.prompt import Part, outline
 from foveate.tasks.summarize import DEFAULT_SENTENCES
-from foveate.tasks.tokens import token_counter
+from foveate.tasks.tokens import DEFAULT_TOKENS, token_counter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
