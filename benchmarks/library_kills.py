@@ -36,7 +36,7 @@ from foveate.inference import Encoder, as_encoder
 WORDS = ("cod", "eels", "whales", "herring", "nets", "salt", "swim", "sleep", "eat", "follow")
 QUERY = "Where do cod sleep?"
 FILES = 6
-STEPS = 200  # about as many as there are before and after the writes of an update
+STEPS = 80  # about as many as there are before and after the writes of an update
 
 
 def text(rng: random.Random, version: int) -> str:

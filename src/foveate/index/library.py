@@ -1,6 +1,7 @@
 """A library of documents on disk: built once, kept up to date, and searched immediately."""
 
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -738,7 +739,9 @@ class Index:
 
 
 def _store(path: str | PathLike[str], options: Mapping[str, str] | None) -> Store:
-    return Store(os.fspath(path) if is_url(path) else Path(path), options)
+    if is_url(path):
+        return Store(re.sub(":/+", "://", os.fspath(path), count=1), options)  # a Path drops one
+    return Store(Path(path), options)
 
 
 def _is_under(file: str, folder: str) -> bool:

@@ -288,7 +288,12 @@ class Store:
                     f"the library {self.place} cannot be written ({reason}): what was committed "
                     "before is whole; free some space or check the disk, and start again"
                 ) from error
-            if limits(error) or self.folder is None:
+            if self.folder is None:
+                raise OSError(
+                    f"the library {self.place} cannot be reached ({reason}): check its address, "
+                    "the credentials and the region, see `storage_options` of Index.open"
+                ) from error
+            if limits(error):
                 raise OSError(
                     f"the library {self.place} cannot be read ({reason}), which is not damage: "
                     "change the permission or the limit, and try again"
@@ -531,7 +536,7 @@ def quote_list(values: Iterable[str]) -> str:
 
 def reason_of(error: BaseException) -> str:
     """Return what an error of Lance says, without the place in its code that comes after it."""
-    return str(error).split(", /")[0]
+    return str(error).partition("\n")[0].split(", /")[0]
 
 
 def limits(error: BaseException) -> bool:
