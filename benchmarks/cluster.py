@@ -304,7 +304,7 @@ def main() -> None:
 
     def save(done: str) -> None:
         planned.remove(done)
-        report.save(options.output, results, "ray", "lancedb", missing=planned)
+        report.save(options.output, results, "ray", "pylance", missing=planned)
 
     experiment = Experiment(work, files, options.model)
     one = results["one_process"] = run(work / "one", files, options.model)

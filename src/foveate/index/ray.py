@@ -359,7 +359,7 @@ def _connected(address: str | None) -> Iterator[None]:
         if address is not None and address != "auto":
             _knock(address)
         with warnings.catch_warnings(), _without_stderr():
-            warnings.filterwarnings("ignore", "lancedb fork support")  # only Ray itself is forked
+            warnings.filterwarnings("ignore", "lance is not fork-safe")  # only Ray itself is forked
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except OSError as error:
         raise ConnectionError(

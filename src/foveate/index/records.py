@@ -108,7 +108,7 @@ def _records(entry: Entry) -> Iterator[dict[str, Any]]:
         "all_sentences": len(spans),
         "sha256": entry.file.sha256,
         "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode()),
-        TERMS["document"]: _join([outline, *sentence_terms]),
+        **_terms("document", [outline, *sentence_terms]),
     }
     first = 0
     for position, (section, span, titles) in enumerate(
@@ -121,7 +121,7 @@ def _records(entry: Entry) -> Iterator[dict[str, Any]]:
             "first_sentence": first,
             "own_sentences": section.num_own_sentences,
             "all_sentences": section.num_sentences,
-            TERMS["section"]: _join([terms(titles), *sentence_terms[first:end]]),
+            **_terms("section", [terms(titles), *sentence_terms[first:end]]),
         }
         first = end
     for position, span in enumerate(spans):
@@ -129,7 +129,7 @@ def _records(entry: Entry) -> Iterator[dict[str, Any]]:
             **common,
             **_place(entry.number, "sentence", position, span),
             "section_position": int(section_of[position]),
-            TERMS["sentence"]: _join([sentence_terms[position]]),
+            **_terms("sentence", [sentence_terms[position]]),
         }
 
 
@@ -145,9 +145,10 @@ def _hash(content: dict[str, Any]) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _join(texts: Sequence[Sequence[str]]) -> str:
-    """Join terms, each between two spaces of its own."""
-    return "".join(f" {term} " for text in texts for term in text)
+def _terms(level: Level, texts: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return the columns of terms, each between two spaces of its own."""
+    joined = "".join(f" {term} " for text in texts for term in text)
+    return {TERMS[level]: joined, "num_terms": sum(map(len, texts))}
 
 
 def _place(number: int, level: Level, position: int, span: Span) -> dict[str, Any]:

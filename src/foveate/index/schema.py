@@ -25,8 +25,8 @@ _DOCUMENT_BITS, _LEVEL_BITS = 32, 30
 TERMS: Final[dict[Level, str]] = {level: f"{level}_terms" for level in LEVELS}
 """The column with the terms of a text, by its level: of a sentence; of the titles above the
 sentences of a section, with the document's name, and of these sentences; of a document's name, the
-titles of its sections, and its sentences. Each term is between two spaces, so that
-`count_substring` counts it."""
+titles of its sections, and its sentences. Each term is between two spaces of its own, so that
+`str.count` counts it."""
 
 DOCUMENT_COLUMNS: Final = {
     "source": "name of the document: its file, or its place in a file that holds several",
@@ -100,6 +100,7 @@ def schema(dimension: int | None) -> pa.Schema:
             ("sha256", pa.string()),  # of the file of a document
             ("content", pa.binary()),  # Document.to_dict() of a document as compressed JSON
             *((column, pa.string()) for column in TERMS.values()),
+            ("num_terms", pa.int32()),
             ("words", pa.list_(pa.string())),  # these three are of rows that count words
             ("frequencies", pa.list_(pa.int32())),
             ("totals", pa.list_(pa.int64())),

@@ -49,8 +49,11 @@ _CANDIDATES_PER_RESULT = 10
 _COMPARED_PER_RESULT = 4
 """Sections or documents, of which all sentences are compared, for each one that is looked for."""
 
+_LEAST_UNITS = 40
+"""How many sections or documents each way of searching proposes, at least."""
+
 _PLACE = ("key", "level", "document", "position", "section_position", "file", "member")
-_SCORED = (*_PLACE, "vector", TERMS["sentence"])
+_SCORED = (*_PLACE, "vector", "num_terms", TERMS["sentence"])
 _SHOWN = (*_SCORED, *SPAN_COLUMNS, "language", "content_hash")
 _WHOLE = slice(1)
 """The vector of the whole query, before those of its sentences."""
@@ -70,6 +73,9 @@ class Request:
         encoder: The model that made it.
         by: What to find. Passages are found by their sentences, which are compared in their place.
         conditions: What the sentences must satisfy.
+
+    Attributes:
+        copied: Hashes of the content of documents among the units that there are several of.
     """
 
     def __init__(
@@ -93,6 +99,8 @@ class Request:
         self._unrelated = self._vectors @ np.array(snapshot.state.unrelated, np.float32)
         self._terms = list(dict.fromkeys(terms(query)))
         self._term_weights: dict[Level, Floats] = {}
+        self.copied: list[int] = []
+        self._of_sections: dict[int, float] = {}  # by their keys
         self._weights = WEIGHTS[encoder.context]
         self._sentence_weights = sentence_weights(query, encoder.context)
 
@@ -123,22 +131,29 @@ class Request:
         )
         of_vectors = _unique(pa.concat_tables([of_level(one, "sentence") for one in found]))
         owners = self._owners(of_vectors)
-        keys = [owners, of_words["key"].to_numpy()]
+        cosines = self._cosines(of_vectors, self._parts)
+        # Their texts are long, so that only the likeliest are read.
+        num_units = max(_LEAST_UNITS, _COMPARED_PER_RESULT * top_k)
+        by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
+        keys = [
+            np.array([*dict.fromkeys(by_closeness)][:num_units], np.int64),
+            of_words["key"].to_numpy()[:num_units],
+        ]
         if level == "section":
-            keys += [of_level(one, "section")["key"].to_numpy() for one in found]
-        columns = [*_PLACE, *_SIZES, "content_hash", "vector", TERMS[level]]
+            keys += [of_level(one, "section")["key"].to_numpy()[:num_units] for one in found]
+        columns = [*_PLACE, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
         condition = self._conditions.of_documents
         rows = self.snapshot.fetch(np.unique(np.concatenate(keys)), columns, condition)
-        rows = _without_copies(rows).sort_by("key")
+        rows, self.copied = _without_copies(rows)
+        rows = rows.sort_by("key")
         # What no sentence of a section proposes is less close than all that was proposed.
-        cosines = self._cosines(of_vectors, self._parts)
         closest = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
         closest[rows["own_sentences"].to_numpy() == 0] = 0
         is_there = np.isin(owners, rows["key"].to_numpy())
         place = np.searchsorted(rows["key"].to_numpy(), owners[is_there])
         np.maximum.at(closest, place, cosines[is_there])
         estimates = self._score_units(rows, closest)
-        rows = rows.take(_order(estimates, rows)[: max(_COMPARED_PER_RESULT * top_k, 20)])
+        rows = rows.take(_order(estimates, rows)[:num_units])
 
         inside = self.inside(rows, "own_sentences")
         if self._conditions.of_sentences:
@@ -164,11 +179,11 @@ class Request:
         if self.by == "document":
             numbers = ", ".join(map(str, units["document"].to_pylist())) or "NULL"
             wanted = f"document IN ({numbers}) AND level = 'sentence'"
-            rows = self.snapshot.read(_SHOWN, wanted).sort_by("key")
+            rows = self.snapshot.read(_SCORED, wanted).sort_by("key")
         else:
             firsts = pack_keys(units["document"], "sentence", units["first_sentence"])
             keys = np.unique(ranges(firsts, units[size].to_numpy()))
-            rows = self.snapshot.fetch(keys, _SHOWN)
+            rows = self.snapshot.fetch(keys, _SCORED)
         allowed = np.ones(rows.num_rows, np.bool_)
         if condition := self._conditions.of_sentences:
             keys = rows["key"].to_numpy()
@@ -202,20 +217,26 @@ class Request:
 
     def score_sentences(self, rows: pa.Table) -> Floats:
         """Return the scores of some sentences: `(rows,)`."""
-        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
+        of_sentence, _, of_words, _ = self._sentence_weights
         keys = pack_keys(rows["document"], "section", rows["section_position"])
-        keys, owner = np.unique(keys, return_inverse=True)
-        columns = ["key", TERMS["section"], *(["vector"] if of_section else [])]
-        sections = self.snapshot.fetch(keys, columns)
-        of_sections = of_section_words * self._match_words(sections, "section")
-        if of_section:
-            of_sections += of_section * self._cosines(sections, _WHOLE)[:, 0]
         scores: Floats = (
             of_sentence * self._cosines(rows, _WHOLE)[:, 0]
             + of_words * self._match_words(rows, "sentence")
-            + of_sections[owner]
+            + self._score_sections(keys)
         )
         return scores.round(5)
+
+    def _score_sections(self, keys: Ints) -> Floats:
+        """Return what sections add to the scores of the sentences directly in them."""
+        _, of_section, _, of_words = self._sentence_weights
+        if new := sorted({*keys.tolist()} - self._of_sections.keys()):
+            columns = ["key", "num_terms", TERMS["section"], *(["vector"] if of_section else [])]
+            sections = self.snapshot.fetch(np.array(new), columns)
+            scores = of_words * self._match_words(sections, "section")
+            if of_section:
+                scores += of_section * self._cosines(sections, _WHOLE)[:, 0]
+            self._of_sections.update(zip(sections["key"].to_pylist(), scores.tolist(), strict=True))
+        return np.array([self._of_sections[key] for key in keys.tolist()])
 
     def _score_units(self, rows: pa.Table, closest: Floats) -> Floats:
         """Return the scores of some sections or documents: `(rows,)`.
@@ -259,18 +280,14 @@ class Request:
         if level not in self._term_weights:
             weights = self.snapshot.term_weights(self._terms, level)
             self._term_weights[level] = weights / weights.sum()
-        texts = rows[TERMS[level]]
-        lengths = _count(texts, "  ") + (_count(texts, " ") > 0)
-        held_back = lengths / self.snapshot.totals.mean_length(level)
+        texts = rows[TERMS[level]].to_pylist()
+        held_back = rows["num_terms"].to_numpy() / self.snapshot.totals.mean_length(level)
         held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * held_back)
         for term, weight in zip(self._terms, self._term_weights[level], strict=True):
-            counts = _count(texts, f" {term} ")
+            pattern = f" {term} "
+            counts = np.array([text.count(pattern) for text in texts])
             scores += weight * counts / (counts + held_back)
         return scores
-
-
-def _count(texts: pa.ChunkedArray, pattern: str) -> Ints:
-    return pc.count_substring(texts, pattern).to_numpy().astype(np.int64)
 
 
 def find(
@@ -285,8 +302,7 @@ def find(
     if not snapshot.state.num_documents:
         return []
     request = Request(query, snapshot, encoder, by, conditions)
-    hits = _passages(request, top_k) if by == "passage" else _units(request, top_k)
-    return _with_copies(hits, snapshot)
+    return _passages(request, top_k) if by == "passage" else _units(request, top_k)
 
 
 def _passages(request: Request, top_k: int) -> list[Hit]:
@@ -304,7 +320,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
     rows = rows.filter(pa.array(np.isin(sections, of_best)))
     if not rows.num_rows:
         return []
-    rows = _without_copies(rows)
+    rows, copied = _without_copies(rows)
     scores = request.score_sentences(rows)
     sections = pack_keys(rows["document"], "section", rows["section_position"])
     begins_run = (np.diff(rows["key"].to_numpy()) != 1) | (np.diff(sections) != 0)
@@ -324,7 +340,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
                 is_likely(float(scores[best_one]), request.encoder),
             )
         )
-    return hits
+    return _with_copies(hits, snapshot, copied)
 
 
 def _units(request: Request, top_k: int) -> list[Hit]:
@@ -335,9 +351,6 @@ def _units(request: Request, top_k: int) -> list[Hit]:
     rows, scores, inside = request.units(top_k)
     if not rows.num_rows:
         return []
-    columns = ["key", *SPAN_COLUMNS]
-    spans = request.snapshot.fetch(np.sort(rows["key"].to_numpy()), columns)
-    of_key = dict(zip(spans["key"].to_pylist(), spans_of(spans), strict=True))
     without = rows.filter(pc.equal(rows["own_sentences"], 0))
     if without.num_rows:
         inside = pa.concat_tables([inside, request.inside(without, "all_sentences")])
@@ -349,21 +362,31 @@ def _units(request: Request, top_k: int) -> list[Hit]:
     inside = inside.filter(pa.array(np.isin(keys, ranges(firsts, ends - firsts))))
     inside = _unique(inside).sort_by("key")
     keys, sentence_scores = inside["key"].to_numpy(), request.score_sentences(inside)
-    hits = []
-    for i, key in enumerate(rows["key"].to_pylist()):
-        start, end = np.searchsorted(keys, [firsts[i], ends[i]])
-        best = start + int(sentence_scores[start:end].argmax())
-        hits.append(
-            Hit(
-                of_key[key],
-                spans_of(inside.slice(best, 1))[0],
-                float(scores[i]),
-                rows["document"][i].as_py(),
-                is_likely(float(sentence_scores[best]), request.encoder),
-                request.by,
-            )
+    starts = np.searchsorted(keys, firsts)
+    places = zip(starts, np.searchsorted(keys, ends), strict=True)
+    best = np.array([start + sentence_scores[start:end].argmax() for start, end in places])
+    wanted = np.concatenate([rows["key"].to_numpy(), keys[best]])
+    found = request.snapshot.fetch(np.unique(wanted), ["key", *SPAN_COLUMNS])
+    spans = dict(zip(found["key"].to_pylist(), spans_of(found), strict=True))
+    hits = [
+        Hit(
+            spans[key],
+            spans[best_key],
+            score,
+            number,
+            is_likely(best_score, request.encoder),
+            request.by,
         )
-    return hits
+        for key, best_key, score, number, best_score in zip(
+            rows["key"].to_pylist(),
+            keys[best].tolist(),
+            scores.tolist(),
+            rows["document"].to_pylist(),
+            sentence_scores[best].tolist(),
+            strict=True,
+        )
+    ]
+    return _with_copies(hits, request.snapshot, request.copied)
 
 
 def _unique(rows: pa.Table) -> pa.Table:
@@ -372,34 +395,39 @@ def _unique(rows: pa.Table) -> pa.Table:
     return rows.take(first)
 
 
-def _without_copies(rows: pa.Table) -> pa.Table:
-    """Return the rows of identical documents once: those of the document whose file is first."""
+def _without_copies(rows: pa.Table) -> tuple[pa.Table, list[int]]:
+    """Return the rows of identical documents once, and the hashes of the content of these.
+
+    They are those of the document whose file comes first.
+    """
     rows = rows.sort_by([(name, "ascending") for name in ("file", "member", "key")])
     numbers, hashes = rows["document"].to_numpy(), rows["content_hash"].to_numpy()
-    _, first, content = np.unique(hashes, return_index=True, return_inverse=True)
-    return rows.filter(pa.array(numbers == numbers[first][content]))
+    distinct, first, content = np.unique(hashes, return_index=True, return_inverse=True)
+    is_kept = numbers == numbers[first][content]
+    return rows.filter(pa.array(is_kept)), distinct[np.unique(content[~is_kept])].tolist()
 
 
-def _with_copies(hits: list[Hit], snapshot: Snapshot) -> list[Hit]:
-    """Name the other documents with the content of those that were found."""
-    keys = np.unique(pack_keys([hit.document_idx for hit in hits], "document", 0))
-    found = snapshot.fetch(keys, ["key", "document", "content_hash"])
-    hashes = dict(zip(found["document"].to_pylist(), found["content_hash"].to_pylist(), strict=True))
-    wanted = ", ".join(map(str, {*hashes.values()})) or "NULL"
-    same = snapshot.read(
-        ["document", "source", "content_hash"],
-        f"content_hash IN ({wanted}) AND level = 'document'",
-    )
-    if same.num_rows == len(hashes):
+def _with_copies(hits: list[Hit], snapshot: Snapshot, hashes: Sequence[int]) -> list[Hit]:
+    """Name the other documents with the content of those that were found.
+
+    Args:
+        hits: What was found.
+        snapshot: The library.
+        hashes: Of the content of documents that there are several of.
+    """
+    if not hashes:
         return hits
-    rows = same.sort_by("source").to_pylist()
+    columns = ["document", "source", "content_hash"]
+    wanted = f"content_hash IN ({', '.join(map(str, hashes))}) AND level = 'document'"
+    rows = snapshot.read(columns, wanted).sort_by("source").to_pylist()
+    hash_of = {row["document"]: row["content_hash"] for row in rows}
     return [
         replace(
             hit,
             copies=tuple(
                 row["source"]
                 for row in rows
-                if row["content_hash"] == hashes[hit.document_idx]
+                if row["content_hash"] == hash_of.get(hit.document_idx)
                 and row["document"] != hit.document_idx
             ),
         )
