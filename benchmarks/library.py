@@ -226,9 +226,7 @@ def measure_faiss(index: Index, encoded: Encoded, queries: list[str]) -> dict[st
     flat = faiss.IndexFlatIP(matrix.shape[1])
     flat.add(matrix)
     num_lists = round(len(matrix) ** 0.5)
-    lists = faiss.index_factory(
-        matrix.shape[1], f"IVF{num_lists},Flat", faiss.METRIC_INNER_PRODUCT
-    )
+    lists = faiss.index_factory(matrix.shape[1], f"IVF{num_lists},Flat", faiss.METRIC_INNER_PRODUCT)
     seconds, _ = timed(lambda: (lists.train(matrix), lists.add(matrix)))
     lists.nprobe = 50
     result: dict[str, Any] = {"faiss_ivf_built_s": seconds}
@@ -243,9 +241,7 @@ def measure_bm25s(index: Index, queries: list[str]) -> dict[str, float]:
 
     retriever = bm25s.BM25()
     texts = rows_of(index, "text").to_pylist()
-    retriever.index(
-        bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False
-    )
+    retriever.index(bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False)
 
     def retrieve(query: str) -> None:
         tokens = bm25s.tokenize([query], stopwords=None, show_progress=False)
@@ -296,7 +292,15 @@ def measure_size(
 
 
 def show(results: dict[str, Any]) -> None:
-    header = ["sentences", "first, s", "warm p50, ms", "p99", "sections p50", "documents p50", "recall"]
+    header = [
+        "sentences",
+        "first, s",
+        "warm p50, ms",
+        "p99",
+        "sections p50",
+        "documents p50",
+        "recall",
+    ]
     rows = [
         [
             f"{size['sentences']:,}",

@@ -68,7 +68,7 @@ def test_of_two_writers_one_wins(library, bucket):
     with other._store.writing(other.state.model, list) as writer:  # while another one writes
         library.add(Document.from_text("The ray eats.", source="ray"))
         writer.delete([0])
-        with pytest.raises(LockedError, match="has changed the library s3://.* run the same comm"):
+        with pytest.raises(LockedError, match=r"has changed the library s3://.* run the same comm"):
             writer.commit()
     assert len(other) == 3
     assert other.verify() == []
@@ -80,7 +80,9 @@ def test_of_two_writers_one_wins(library, bucket):
 def test_what_cannot_be_reached_is_said(library, bucket, small_encoder, monkeypatch):
     with pytest.raises(FileNotFoundError, match="no library in s3://bucket/none: make one with"):
         Index.open("s3://bucket/none", storage_options=bucket)
-    with pytest.raises(OSError, match=r"s3://other/a cannot be reached \(.*: check its addr") as got:
+    with pytest.raises(
+        OSError, match=r"s3://other/a cannot be reached \(.*: check its addr"
+    ) as got:
         Index.open("s3://other/a", storage_options=bucket)
     assert "\n" not in str(got.value)
     wrong = {**bucket, "endpoint": "http://127.0.0.1:9", "client_max_retries": "0"}

@@ -392,8 +392,6 @@ def test_a_state_that_another_thread_drops_is_used_to_the_end(index, folder):
     assert raced.search("cod") == raced.search("cod") == index.search("cod")
 
 
-
-
 def test_few_candidates_find_the_best(tmp_path, encoder, monkeypatch):
     """Of many sentences, Lance proposes a few, by their vectors and by their words."""
     animals = ("cod", "eel", "whale", "crab", "gull", "ray", "seal", "squid")
@@ -442,5 +440,8 @@ def test_identical_documents_are_shown_once(index):
         hits = index.search("herring", by=by, top_k=9)
         assert sorted(hit.span.document for hit in hits) == ["a", "eel"]
         assert {hit.span.document: hit.copies for hit in hits} == {"a": ("b", "c"), "eel": ()}
-    assert {hit.span.document for hit in index.search("herring", where="file != 'a'")} == {"b", "eel"}
+    assert {hit.span.document for hit in index.search("herring", where="file != 'a'")} == {
+        "b",
+        "eel",
+    }
     assert len(index) == 4

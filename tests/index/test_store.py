@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -207,7 +208,7 @@ def test_wrong_rows_are_noticed(index, folder):
     problems = index.verify()
     assert any("has sentences that differ from its text in their text" in one for one in problems)
     assert any("has 1 sections instead of 2" in problem for problem in problems)
-    assert any("whale.md has sections that differ .* in their date" or one for one in problems)
+    assert any("in their date" in one for one in problems)
     assert any("words are not counted as they should be" in one for one in problems)
 
 
@@ -249,7 +250,9 @@ def test_compacting_removes_what_is_not_needed(index, folder):
     assert not counts.frequency("white").any()
 
 
-sentences = st.lists(st.sampled_from("abcdef"), max_size=4).map(lambda w: "".join(f" {x} " for x in w))
+sentences = st.lists(st.sampled_from("abcdef"), max_size=4).map(
+    lambda w: "".join(f" {x} " for x in w)
+)
 
 
 @given(st.lists(st.tuples(st.sampled_from(("sentence", "section", "document")), sentences)))
@@ -302,3 +305,31 @@ def test_libraries_get_indexes_and_few_files(index, monkeypatch):
     hits = index.search("squid", top_k=999, by="document")
     assert {hit.span.document for hit in hits} == {*names, "squid"}
     assert hits[0].span.document == "squid"
+
+
+def test_an_export_has_keys_terms_and_vectors(index, folder, tmp_path):
+    index.add(folder)
+    path = tmp_path / "sea.parquet"
+    num_rows = index.export(path)
+    rows = pq.read_table(path)
+    assert rows.num_rows == num_rows
+    found = {
+        row["text"]: (row["sentence_terms"].split(), len(row["vector"]))
+        for row in rows.to_pylist()
+        if row["level"] == "sentence"
+    }
+    assert found["Eels are long."] == (["eels", "are", "long"], index.state.model.dimension)
+    frequencies = {
+        word: row["frequencies"][3 * i : 3 * i + 3]
+        for row in rows.to_pylist()
+        for i, word in enumerate(row["words"] or ())
+    }
+    assert frequencies["herring"] == [2, 2, 2]
+    keys = dict(zip(rows["key"].to_pylist(), rows["text"].to_pylist(), strict=True))
+    (folder / "salt.txt").write_text("Salt is grey.")
+    index.add(folder)
+    index.compact()
+    index.export(path)
+    rows = pq.read_table(path)
+    for key, text in zip(rows["key"].to_pylist(), rows["text"].to_pylist(), strict=True):
+        assert key < 0 or keys.get(key, text) == text

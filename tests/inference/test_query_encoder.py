@@ -7,7 +7,9 @@ import torch
 from foveate.inference.query_encoder import QueryEncoder
 
 
-@pytest.mark.parametrize("query", ["cod", "How are fish counted?", "§ 5.1 of C++ " * 20, "鯨が泳ぐ", ""])
+@pytest.mark.parametrize(
+    "query", ["cod", "How are fish counted?", "§ 5.1 of C++ " * 20, "鯨が泳ぐ", ""]
+)
 def test_vectors_are_those_of_the_encoder(encoder, query):
     expected = torch.nn.functional.normalize(encoder.encode_queries([query]), dim=-1).numpy()
     np.testing.assert_allclose(QueryEncoder().encode_queries([query]), expected, atol=1e-5)

@@ -94,7 +94,8 @@ def as_conditions(
         ValueError: A condition is not SQL, names a column that does not exist, or calls a function
             that is not allowed; or there is no document with this number.
     """
-    of_documents, of_sentences = [], []
+    of_documents: list[str] = []
+    of_sentences: list[str] = []
     for condition in [where] if isinstance(where, str) else where or ():
         check_condition(condition)
         names = _columns(condition)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
+from foveate.files import atomic_write
 from foveate.index.conditions import as_conditions
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS, pack_keys
@@ -119,7 +120,7 @@ class Index:
         self._model = model
         self._options = options
         self._lock = RLock()  # held while the model or a state of the library is loaded
-        self._encoder: "Encoder | None" = None
+        self._encoder: Encoder | None = None
         self._for_queries: QueryEncoder | None = None
         self._identified: ModelRecord | None = None
         self._snapshot: Snapshot | None = None
@@ -559,7 +560,6 @@ class Index:
             TypeError: It is not an integer.
             ValueError: There is no document with this number.
         """
-
         from foveate.index.answers import read_vectors
 
         def load(snapshot: Snapshot) -> "DocumentVectors":
@@ -586,6 +586,35 @@ class Index:
             if not problems or self._store.stamp() == stamp:
                 break  # what was read was not replaced meanwhile
         return problems
+
+    def export(self, path: str | PathLike[str]) -> int:
+        """Write a Parquet file of all rows, completely or not at all, for another search engine.
+
+        Each document, section and sentence has a row with the columns of
+        `foveate.index.schema.schema`: a `key` that is never given to another one, its terms, and
+        its vector. The rows without a `level` hold in how many sentences, sections and documents
+        each word is (`words`, `frequencies`), and how many of each there are (`totals`).
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            FileNotFoundError: There is no library.
+            OSError: The file cannot be written.
+        """
+        import pyarrow.parquet as pq
+
+        def write(snapshot: Snapshot) -> int:
+            num_rows = 0
+            with snapshot.store.explained(), atomic_write(path) as temporary:
+                reader = snapshot.table.scanner().to_reader()
+                with pq.ParquetWriter(temporary, reader.schema) as file:
+                    for batch in reader:
+                        file.write_batch(batch)
+                        num_rows += batch.num_rows
+            return num_rows
+
+        return self._read(write)
 
     def compact(self) -> None:
         """Merge small writes, and reclaim the space of what was removed."""

@@ -123,4 +123,5 @@ def pack_keys(documents: Any, level: Level, positions: Any) -> npt.NDArray[np.in
 def vectors_of(column: pa.ChunkedArray) -> npt.NDArray[np.float16]:
     """Return a column of vectors as an array `(rows, dimension)`."""
     values = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return values.reshape(-1, column.type.list_size)
+    vectors: npt.NDArray[np.float16] = values.reshape(-1, column.type.list_size)
+    return vectors

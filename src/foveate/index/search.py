@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.index.conditions import Conditions
@@ -270,7 +269,8 @@ class Request:
     def _cosines(self, rows: pa.Table, parts: slice) -> Floats:
         """Return the standardized cosines of rows with parts of the query: `(rows, parts)`."""
         cosines = vectors_of(rows["vector"]).astype(np.float32) @ self._vectors[parts].T
-        return relative(cosines, self._unrelated[parts]).astype(np.float64)
+        standardized: Floats = relative(cosines, self._unrelated[parts]).astype(np.float64)
+        return standardized
 
     def _match_words(self, rows: pa.Table, level: Level) -> Floats:
         """Return b of `foveate.tasks.bm25.bm25` of texts of a level: `(rows,)`."""

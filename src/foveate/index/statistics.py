@@ -137,7 +137,9 @@ def count(rows: pa.Table) -> tuple[Totals, WordCounts]:
         sizes = split.value_lengths().to_numpy(zero_copy_only=False)
         values = split.flatten()
         is_term = pc.not_equal(values, "")  # a text without terms has one that is empty
-        texts.append(np.repeat(np.arange(len(split)), sizes)[is_term.to_numpy(zero_copy_only=False)])
+        texts.append(
+            np.repeat(np.arange(len(split)), sizes)[is_term.to_numpy(zero_copy_only=False)]
+        )
         words.append(values.filter(is_term))
         levels.append(np.full(len(words[-1]), i))
         num_texts[i], num_terms[i] = len(split), len(words[-1])

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foveate.index.lock import LockedError, write_lock
-from foveate.index.schema import LEVELS, SCHEMA_VERSION, TERMS, schema
+from foveate.index.schema import SCHEMA_VERSION, TERMS, schema
 from foveate.index.statistics import Totals, WordCounts, count
 
 _TABLE = "library.lance"
@@ -326,9 +326,7 @@ class Store:
         with write_lock(self.folder):
             yield self._writer(model, unrelated)
 
-    def _writer(
-        self, model: ModelRecord, unrelated: Callable[[], Sequence[float]]
-    ) -> "Writer":
+    def _writer(self, model: ModelRecord, unrelated: Callable[[], Sequence[float]]) -> "Writer":
         if not self.exists():
             of_model = list(unrelated())
             with self.explained(is_write=True):
@@ -346,8 +344,10 @@ class Store:
     def _is_ours(self) -> bool:
         """Return whether a folder holds at most what is left if making a library is interrupted."""
         assert self.folder is not None
-        return all(one.name == _TABLE or one.name.startswith((".", "writer."))
-                   for one in self.folder.iterdir())
+        return all(
+            one.name == _TABLE or one.name.startswith((".", "writer."))
+            for one in self.folder.iterdir()
+        )
 
     def _create(self, model: ModelRecord, unrelated: Sequence[float]) -> None:
         made_by = {"schema": SCHEMA_VERSION, "library": uuid4().hex, "model": asdict(model)}
@@ -454,9 +454,7 @@ class Writer:
     def _write(self, rows: pa.Table) -> list[Any]:
         from lance.fragment import write_fragments
 
-        fragments: list[Any] = write_fragments(
-            rows, self.table, storage_options=self.store.options
-        )
+        fragments: list[Any] = write_fragments(rows, self.table, storage_options=self.store.options)
         return fragments
 
     def tidy(self, *, is_end: bool) -> None:

@@ -18,14 +18,13 @@ def add_vectors(rows: pa.Table, vectors: Sequence[DocumentVectors]) -> pa.Table:
     of_rows = torch.cat(
         [part for one in vectors for part in (one.document[None], one.sections, one.sentences)]
     )
+    saliences = [torch.zeros(0) if one.salience is None else one.salience for one in vectors]
     salience = torch.full((len(of_rows),), torch.nan)
-    if vectors[0].salience is not None:
-        is_sentence = torch.from_numpy(
-            pc.equal(rows["level"], "sentence").to_numpy().astype(np.bool_)
-        )
-        salience[is_sentence] = torch.cat([one.salience for one in vectors])
+    if any(map(len, saliences)):
+        salience[pc.equal(rows["level"], "sentence").to_pylist()] = torch.cat(saliences)
     return rows.append_column(
-        "salience", pa.array(salience.numpy(), from_pandas=True)  # NaN as NULL
+        "salience",
+        pa.array(salience.numpy(), from_pandas=True),  # NaN as NULL
     ).append_column("vector", _half(of_rows))
 
 

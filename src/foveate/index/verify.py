@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foveate.index.records import Entry, FileRecord, rows, unpack_document
-from foveate.index.schema import LEVELS, TERMS, vectors_of
+from foveate.index.schema import LEVELS, vectors_of
 from foveate.index.snapshot import Snapshot
 from foveate.index.statistics import Totals, WordCounts, count
 from foveate.index.store import LibraryError, Store, limits, reason_of
@@ -73,14 +73,15 @@ def _document_problems(found: pa.Table, source: str) -> Iterator[str]:
     entry = Entry(row["document"], file, row["member"], unpack_document(row["content"]))
     expected = rows([entry]).sort_by("key")
     for level in LEVELS:
-        of_level, wanted = (
-            one.filter(pc.equal(one["level"], level)) for one in (found, expected)
-        )
+        of_level, wanted = (one.filter(pc.equal(one["level"], level)) for one in (found, expected))
         if of_level.num_rows != wanted.num_rows:
             yield f"{source} has {of_level.num_rows:,} {level}s instead of {wanted.num_rows:,}"
             continue
         for column in wanted.column_names:
-            if column not in _OF_FILE and of_level[column].combine_chunks() != wanted[column].combine_chunks():
+            if (
+                column not in _OF_FILE
+                and of_level[column].combine_chunks() != wanted[column].combine_chunks()
+            ):
                 yield f"{source} has {level}s that differ from its text in their {column}"
         lengths = np.linalg.norm(vectors_of(of_level["vector"]).astype(np.float32), axis=1)
         if not (np.abs(lengths - 1) < _MAX_ERROR).all():

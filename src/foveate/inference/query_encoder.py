@@ -149,8 +149,8 @@ def _gelu(x: Floats) -> Floats:
     z = np.abs(x) / np.sqrt(2, dtype=np.float32)
     t = 1 / (1 + 0.3275911 * z)
     series = t * (
-        0.254829592
-        + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
+        0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
     )
     erf = np.sign(x) * (1 - series * np.exp(-z * z))
-    return (x * (1 + erf) / 2).astype(np.float32)
+    result: Floats = (x * (1 + erf) / 2).astype(np.float32)
+    return result

@@ -24,6 +24,7 @@ from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import relative, sentence_weights
 
+
 class Matches(NamedTuple):
     """How the parts of documents match a query q, by meaning and by words.
 

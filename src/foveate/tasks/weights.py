@@ -85,5 +85,3 @@ def names_topic(query: str) -> bool:
         (True, False)
     """
     return len(query.split()) <= _MAX_TOPIC_WORDS and not any(mark in query for mark in "?？؟")
-
-
