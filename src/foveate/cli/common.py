@@ -267,6 +267,7 @@ def results_as_json(
             "best": span_as_json(result.best),
             "score": round(result.score, 4),
             "likely": result.likely,
+            "copies": list(result.copies),
             "language": documents[result.document_idx].language,
             "before": _join(one for one in near if one.span.end <= result.quoted.start),
             "after": _join(one for one in near if one.span.start >= result.quoted.end),
@@ -304,6 +305,7 @@ def show_results(
     for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
         where = [result.span.document] if are_named else []
         where.append(place(result.span) if result.span.path else result.span.text)
+        where += [f"also in {name}" for name in result.copies]
         show_sentences(near, " · ".join(filter(None, where)), f"{result.score:.2f}")
 
 

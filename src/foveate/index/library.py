@@ -147,7 +147,7 @@ class Index:
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library.
             storage_options: What gives access to the object store, such as `region`; by default
-                what the environment says. See https://lancedb.github.io/lance/object_store.html.
+                what the environment says. See https://lance.org/guide/object_store/.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
