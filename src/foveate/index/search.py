@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.index.conditions import Conditions
@@ -53,7 +54,7 @@ _LEAST_UNITS = 40
 
 _PLACE = ("key", "level", "document", "position", "section_position", "file", "member")
 _SCORED = (*_PLACE, "vector", "num_terms", TERMS["sentence"])
-_SHOWN = (*_SCORED, *SPAN_COLUMNS, "language", "content_hash")
+_NEIGHBOURS = (*_SCORED, "text", "language", "content_hash")
 _WHOLE = slice(1)
 """The vector of the whole query, before those of its sentences."""
 
@@ -214,6 +215,11 @@ class Request:
         matching = snapshot.matching(self._terms, level, k, word_columns, word_condition)
         return [one.result() for one in nearest], matching
 
+    def spans(self, keys: Ints) -> dict[int, Span]:
+        """Return the spans of rows with some keys, by their keys."""
+        rows = self.snapshot.fetch(keys, ["key", *SPAN_COLUMNS])
+        return dict(zip(rows["key"].to_pylist(), spans_of(rows), strict=True))
+
     def score_sentences(self, rows: pa.Table) -> Floats:
         """Return the scores of some sentences: `(rows,)`."""
         of_sentence, _, of_words, _ = self._sentence_weights
@@ -314,7 +320,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
     keys = pack_keys(best["document"], "sentence", np.maximum(firsts, 0))
     ends = pack_keys(best["document"], "sentence", best["position"]) + MAX_SENTENCES
     keys = np.unique(ranges(keys, ends - keys))
-    rows = snapshot.fetch(keys, _SHOWN, request._conditions.of_sentences)
+    rows = snapshot.fetch(keys, _NEIGHBOURS, request._conditions.of_sentences)
     of_best = pack_keys(best["document"], "section", best["section_position"])
     sections = pack_keys(rows["document"], "section", rows["section_position"])
     rows = rows.filter(pa.array(np.isin(sections, of_best)))
@@ -325,21 +331,25 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
     sections = pack_keys(rows["document"], "section", rows["section_position"])
     begins_run = (np.diff(rows["key"].to_numpy()) != 1) | (np.diff(sections) != 0)
     runs = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins_run)])
-    texts = zip(rows["text"].to_pylist(), rows["language"].to_pylist(), strict=True)
+    languages = rows["language"].to_pylist()
+    texts = zip(rows["text"].to_pylist(), languages, strict=True)
     words = [num_words(text, language) for text, language in texts]
-    hits = []
-    for first, best_one, last in windows(scores.tolist(), runs.tolist(), words, top_k):
-        spans = spans_of(rows.slice(first, last - first + 1))
-        row = rows.slice(best_one, 1)
-        hits.append(
-            Hit(
-                join_spans(spans, row["language"][0].as_py()),
-                spans[best_one - first],
-                float(scores[best_one]),
-                row["document"][0].as_py(),
-                is_likely(float(scores[best_one]), request.encoder),
-            )
+    found = list(windows(scores.tolist(), runs.tolist(), words, top_k))
+    keys = rows["key"].to_numpy()
+    shown = np.unique(np.concatenate([keys[first : last + 1] for first, _, last in found]))
+    spans = request.spans(shown)
+    hits = [
+        Hit(
+            join_spans(
+                [spans[key] for key in keys[first : last + 1].tolist()], languages[best_one]
+            ),
+            spans[int(keys[best_one])],
+            float(scores[best_one]),
+            rows["document"][best_one].as_py(),
+            is_likely(float(scores[best_one]), request.encoder),
         )
+        for first, best_one, last in found
+    ]
     return _with_copies(hits, snapshot, copied)
 
 
@@ -366,8 +376,7 @@ def _units(request: Request, top_k: int) -> list[Hit]:
     places = zip(starts, np.searchsorted(keys, ends), strict=True)
     best = np.array([start + sentence_scores[start:end].argmax() for start, end in places])
     wanted = np.concatenate([rows["key"].to_numpy(), keys[best]])
-    found = request.snapshot.fetch(np.unique(wanted), ["key", *SPAN_COLUMNS])
-    spans = dict(zip(found["key"].to_pylist(), spans_of(found), strict=True))
+    spans = request.spans(np.unique(wanted))
     hits = [
         Hit(
             spans[key],
