@@ -10,9 +10,9 @@ from foveate.documents import Document, Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import join_sentences
 from foveate.index.conditions import Conditions
-from foveate.index.schema import pack_keys, vectors_of
+from foveate.index.schema import documents_of, pack_keys, vectors_of
 from foveate.index.search import Request
-from foveate.index.snapshot import Snapshot
+from foveate.index.snapshot import Snapshot, keys_of
 from foveate.index.vectors import document_vectors
 from foveate.inference import DocumentVectors, Encoder
 from foveate.tasks.candidates import candidates
@@ -103,7 +103,7 @@ def summarize(
     spans: list[Span] = []
     numbers: list[int] = []
     allowed = set(inside["key"].to_pylist())
-    for number in documents["document"].to_pylist():
+    for number in documents_of(keys_of(documents)).tolist():
         document = unpack(number)
         document_spans = document.spans()
         chosen_from = list(candidates(document, skip_backchannels=False))
@@ -115,7 +115,7 @@ def summarize(
                 numbers.append(number)
     if not keys:
         return Summary("", ())
-    rows = inside.take(np.searchsorted(inside["key"].to_numpy(), keys))
+    rows = inside.take(np.searchsorted(keys_of(inside), keys))
     costs = [1 if words is None else len(span.text.split()) for span in spans]
     scores = request.score_sentences(rows)
     chosen = choose(
@@ -160,7 +160,7 @@ def context(
         numbers = [only_document(snapshot, conditions)]
     else:
         request = Request(query, snapshot, encoder, "document", conditions)
-        numbers = request.units(_DOCUMENTS)[0]["document"].to_pylist()
+        numbers = documents_of(keys_of(request.units(_DOCUMENTS)[0])).tolist()
     if not numbers:
         raise ValueError("no document of the library matches: give other conditions")
     documents = [unpack(number) for number in numbers]

@@ -120,6 +120,22 @@ def pack_keys(documents: Any, level: Level, positions: Any) -> npt.NDArray[np.in
     return (numbers[0] << _DOCUMENT_BITS) + (LEVELS.index(level) << _LEVEL_BITS) + numbers[1]
 
 
+def documents_of(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the numbers of the documents of rows from their keys."""
+    return keys >> _DOCUMENT_BITS
+
+
+def positions_of(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the positions of rows from their keys."""
+    return keys & ((1 << _LEVEL_BITS) - 1)
+
+
+def are_of(keys: npt.NDArray[np.int64], level: Level) -> npt.NDArray[np.bool_]:
+    """Return whether rows are of a level, from their keys."""
+    of_level: npt.NDArray[np.bool_] = (keys >> _LEVEL_BITS) % 4 == LEVELS.index(level)
+    return of_level
+
+
 def vectors_of(column: pa.ChunkedArray) -> npt.NDArray[np.float16]:
     """Return a column of vectors as an array `(rows, dimension)`."""
     values = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)

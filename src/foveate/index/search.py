@@ -19,8 +19,15 @@ from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.index.conditions import Conditions
 from foveate.index.records import SPAN_COLUMNS, spans_of
-from foveate.index.schema import TERMS, Level, pack_keys, vectors_of
-from foveate.index.snapshot import Snapshot, of_level
+from foveate.index.schema import (
+    TERMS,
+    Level,
+    documents_of,
+    pack_keys,
+    positions_of,
+    vectors_of,
+)
+from foveate.index.snapshot import Snapshot, keys_of, of_level
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
@@ -52,9 +59,13 @@ _COMPARED_PER_RESULT = 4
 _LEAST_UNITS = 40
 """How many sections or documents each way of searching proposes, at least."""
 
-_PLACE = ("key", "level", "document", "position", "section_position", "file", "member")
-_SCORED = (*_PLACE, "vector", "num_terms", TERMS["sentence"])
-_NEIGHBOURS = (*_SCORED, "text", "language", "content_hash")
+_SCORED = ("key", "section_position", "vector", "num_terms", TERMS["sentence"])
+"""What a sentence is scored by. Each column of a few hundred rows costs a millisecond."""
+
+_ORDER = ("file", "member", "key")
+"""The order of what matches equally."""
+
+_NEIGHBOURS = (*_SCORED, "file", "member", "text", "language", "content_hash")
 _WHOLE = slice(1)
 """The vector of the whole query, before those of its sentences."""
 
@@ -104,15 +115,13 @@ class Request:
         self._weights = WEIGHTS[encoder.context]
         self._sentence_weights = sentence_weights(query, encoder.context)
 
-    def sentences(self, top_k: int, columns: Sequence[str] = ()) -> tuple[pa.Table, Floats]:
-        """Return the sentences that match best, and their scores, best first."""
+    def sentences(self, top_k: int) -> pa.Table:
+        """Return the sentences that match best."""
         condition = self._conditions.of_sentences
-        columns = [*dict.fromkeys((*_SCORED, *columns))]
-        [of_vectors], of_words = self._candidates(top_k, "sentence", columns, columns, condition)
+        [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED, _SCORED, condition)
         rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
         scores = self.score_sentences(rows)
-        best = _order(scores, rows)[:top_k]
-        return rows.take(best), scores[best]
+        return rows.take(np.argsort(-scores, kind="stable")[:top_k])
 
     def units(self, top_k: int) -> tuple[pa.Table, Floats, pa.Table]:
         """Return the sections or documents that match best.
@@ -124,7 +133,7 @@ class Request:
         found, of_words = self._candidates(
             top_k,
             level,
-            [*_PLACE, "vector"],
+            ["key", "section_position", "vector"],
             ["key"],
             self._conditions.of_sentences,
             self._conditions.of_documents,
@@ -137,11 +146,11 @@ class Request:
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
         keys = [
             np.array([*dict.fromkeys(by_closeness)][:num_units], np.int64),
-            of_words["key"].to_numpy()[:num_units],
+            keys_of(of_words)[:num_units],
         ]
         if level == "section":
-            keys += [of_level(one, "section")["key"].to_numpy()[:num_units] for one in found]
-        columns = [*_PLACE, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
+            keys += [keys_of(of_level(one, "section"))[:num_units] for one in found]
+        columns = [*_ORDER, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
         condition = self._conditions.of_documents
         rows = self.snapshot.fetch(np.unique(np.concatenate(keys)), columns, condition)
         rows, self.copied = _without_copies(rows)
@@ -149,8 +158,8 @@ class Request:
         # What no sentence of a section proposes is less close than all that was proposed.
         closest = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
         closest[rows["own_sentences"].to_numpy() == 0] = 0
-        is_there = np.isin(owners, rows["key"].to_numpy())
-        place = np.searchsorted(rows["key"].to_numpy(), owners[is_there])
+        is_there = np.isin(owners, keys_of(rows))
+        place = np.searchsorted(keys_of(rows), owners[is_there])
         np.maximum.at(closest, place, cosines[is_there])
         estimates = self._score_units(rows, closest)
         rows = rows.take(_order(estimates, rows)[:num_units])
@@ -158,7 +167,7 @@ class Request:
         inside = self.inside(rows, "own_sentences")
         if self._conditions.of_sentences:
             allowed = np.unique(self._owners(inside.filter(inside["is_allowed"])))
-            rows = rows.filter(pa.array(np.isin(rows["key"].to_numpy(), allowed)))
+            rows = rows.filter(pa.array(np.isin(keys_of(rows), allowed)))
         closest = np.zeros((rows.num_rows, cosines.shape[1]))
         if inside.num_rows:
             cosines, owners = self._cosines(inside, self._parts), self._owners(inside)
@@ -177,17 +186,17 @@ class Request:
             size: The column that says how many there are.
         """
         if self.by == "document":
-            numbers = ", ".join(map(str, units["document"].to_pylist())) or "NULL"
+            numbers = ", ".join(map(str, documents_of(keys_of(units)).tolist())) or "NULL"
             wanted = f"document IN ({numbers}) AND level = 'sentence'"
             rows = self.snapshot.read(_SCORED, wanted).sort_by("key")
         else:
-            firsts = pack_keys(units["document"], "sentence", units["first_sentence"])
+            firsts = _first_keys(units)
             keys = np.unique(ranges(firsts, units[size].to_numpy()))
             rows = self.snapshot.fetch(keys, _SCORED)
         allowed = np.ones(rows.num_rows, np.bool_)
         if condition := self._conditions.of_sentences:
-            keys = rows["key"].to_numpy()
-            allowed = np.isin(keys, self.snapshot.fetch(keys, ["key"], condition)["key"].to_numpy())
+            keys = keys_of(rows)
+            allowed = np.isin(keys, keys_of(self.snapshot.fetch(keys, ["key"], condition)))
         return rows.append_column("is_allowed", pa.array(allowed))
 
     def _candidates(
@@ -223,11 +232,10 @@ class Request:
     def score_sentences(self, rows: pa.Table) -> Floats:
         """Return the scores of some sentences: `(rows,)`."""
         of_sentence, _, of_words, _ = self._sentence_weights
-        keys = pack_keys(rows["document"], "section", rows["section_position"])
         scores: Floats = (
             of_sentence * self._cosines(rows, _WHOLE)[:, 0]
             + of_words * self._match_words(rows, "sentence")
-            + self._score_sections(keys)
+            + self._score_sections(_section_keys(rows))
         )
         return scores.round(5)
 
@@ -269,8 +277,8 @@ class Request:
     def _owners(self, sentences: pa.Table) -> Ints:
         """Return the key of the section or document that each sentence is directly in."""
         if self.by == "document":
-            return pack_keys(sentences["document"], "document", 0)
-        return pack_keys(sentences["document"], "section", sentences["section_position"])
+            return pack_keys(documents_of(keys_of(sentences)), "document", 0)
+        return _section_keys(sentences)
 
     def _cosines(self, rows: pa.Table, parts: slice) -> Floats:
         """Return the standardized cosines of rows with parts of the query: `(rows, parts)`."""
@@ -315,27 +323,25 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
     """Return the passages of sentences that match best; see `tasks.passages`."""
     snapshot = request.snapshot
     # A passage has at most this many sentences, so these suffice to start each of them.
-    best, _ = request.sentences(top_k * MAX_SENTENCES)
-    firsts = best["position"].to_numpy().astype(np.int64) - MAX_SENTENCES + 1
-    keys = pack_keys(best["document"], "sentence", np.maximum(firsts, 0))
-    ends = pack_keys(best["document"], "sentence", best["position"]) + MAX_SENTENCES
-    keys = np.unique(ranges(keys, ends - keys))
+    best = request.sentences(top_k * MAX_SENTENCES)
+    # Positions before the first sentence of a document are those of no row.
+    keys = keys_of(best)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
+    keys = np.unique(keys[positions_of(keys) < 2**29])
     rows = snapshot.fetch(keys, _NEIGHBOURS, request._conditions.of_sentences)
-    of_best = pack_keys(best["document"], "section", best["section_position"])
-    sections = pack_keys(rows["document"], "section", rows["section_position"])
+    of_best, sections = _section_keys(best), _section_keys(rows)
     rows = rows.filter(pa.array(np.isin(sections, of_best)))
     if not rows.num_rows:
         return []
     rows, copied = _without_copies(rows)
     scores = request.score_sentences(rows)
-    sections = pack_keys(rows["document"], "section", rows["section_position"])
-    begins_run = (np.diff(rows["key"].to_numpy()) != 1) | (np.diff(sections) != 0)
+    sections = _section_keys(rows)
+    begins_run = (np.diff(keys_of(rows)) != 1) | (np.diff(sections) != 0)
     runs = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins_run)])
     languages = rows["language"].to_pylist()
     texts = zip(rows["text"].to_pylist(), languages, strict=True)
     words = [num_words(text, language) for text, language in texts]
     found = list(windows(scores.tolist(), runs.tolist(), words, top_k))
-    keys = rows["key"].to_numpy()
+    keys = keys_of(rows)
     shown = np.unique(np.concatenate([keys[first : last + 1] for first, _, last in found]))
     spans = request.spans(shown)
     hits = [
@@ -345,7 +351,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
             ),
             spans[int(keys[best_one])],
             float(scores[best_one]),
-            rows["document"][best_one].as_py(),
+            int(documents_of(keys[best_one])),
             is_likely(float(scores[best_one]), request.encoder),
         )
         for first, best_one, last in found
@@ -365,17 +371,17 @@ def _units(request: Request, top_k: int) -> list[Hit]:
     if without.num_rows:
         inside = pa.concat_tables([inside, request.inside(without, "all_sentences")])
     inside = inside.filter(inside["is_allowed"])
-    firsts = pack_keys(rows["document"], "sentence", rows["first_sentence"])
+    firsts = _first_keys(rows)
     own, every = rows["own_sentences"].to_numpy(), rows["all_sentences"].to_numpy()
     ends = firsts + np.where(own > 0, own, every)
-    keys = inside["key"].to_numpy()
+    keys = keys_of(inside)
     inside = inside.filter(pa.array(np.isin(keys, ranges(firsts, ends - firsts))))
     inside = _unique(inside).sort_by("key")
-    keys, sentence_scores = inside["key"].to_numpy(), request.score_sentences(inside)
+    keys, sentence_scores = keys_of(inside), request.score_sentences(inside)
     starts = np.searchsorted(keys, firsts)
     places = zip(starts, np.searchsorted(keys, ends), strict=True)
     best = np.array([start + sentence_scores[start:end].argmax() for start, end in places])
-    wanted = np.concatenate([rows["key"].to_numpy(), keys[best]])
+    wanted = np.concatenate([keys_of(rows), keys[best]])
     spans = request.spans(np.unique(wanted))
     hits = [
         Hit(
@@ -390,7 +396,7 @@ def _units(request: Request, top_k: int) -> list[Hit]:
             rows["key"].to_pylist(),
             keys[best].tolist(),
             scores.tolist(),
-            rows["document"].to_pylist(),
+            documents_of(keys_of(rows)).tolist(),
             sentence_scores[best].tolist(),
             strict=True,
         )
@@ -398,9 +404,19 @@ def _units(request: Request, top_k: int) -> list[Hit]:
     return _with_copies(hits, request.snapshot, request.copied)
 
 
+def _section_keys(sentences: pa.Table) -> Ints:
+    """Return the keys of the sections that sentences are directly in."""
+    return pack_keys(documents_of(keys_of(sentences)), "section", sentences["section_position"])
+
+
+def _first_keys(units: pa.Table) -> Ints:
+    """Return the keys of the first sentences in sections or documents."""
+    return pack_keys(documents_of(keys_of(units)), "sentence", units["first_sentence"])
+
+
 def _unique(rows: pa.Table) -> pa.Table:
     """Return each row once."""
-    _, first = np.unique(rows["key"].to_numpy(), return_index=True)
+    _, first = np.unique(keys_of(rows), return_index=True)
     return rows.take(first)
 
 
@@ -409,8 +425,8 @@ def _without_copies(rows: pa.Table) -> tuple[pa.Table, list[int]]:
 
     They are those of the document whose file comes first.
     """
-    rows = rows.sort_by([(name, "ascending") for name in ("file", "member", "key")])
-    numbers, hashes = rows["document"].to_numpy(), rows["content_hash"].to_numpy()
+    rows = rows.sort_by([(name, "ascending") for name in _ORDER])
+    numbers, hashes = documents_of(keys_of(rows)), rows["content_hash"].to_numpy()
     distinct, first, content = np.unique(hashes, return_index=True, return_inverse=True)
     is_kept = numbers == numbers[first][content]
     return rows.filter(pa.array(is_kept)), distinct[np.unique(content[~is_kept])].tolist()
@@ -446,8 +462,8 @@ def _with_copies(hits: list[Hit], snapshot: Snapshot, hashes: Sequence[int]) -> 
 
 def _order(scores: Floats, rows: pa.Table) -> Ints:
     """Return the indices of rows, best first; those with equal scores by file and place."""
-    table = rows.select(["file", "member", "key"]).append_column("score", pa.array(-scores))
-    order = [(name, "ascending") for name in ("score", "file", "member", "key")]
+    table = rows.select(_ORDER).append_column("score", pa.array(-scores))
+    order = [(name, "ascending") for name in ("score", *_ORDER)]
     idx: Ints = pc.sort_indices(table, sort_keys=order).to_numpy().astype(np.int64)
     return idx
 

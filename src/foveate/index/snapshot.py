@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from foveate.index.schema import LEVELS, TERMS, Level
+from foveate.index.schema import LEVELS, TERMS, Level, are_of
 from foveate.index.statistics import WordCounts
 from foveate.index.store import CONDITION_ERRORS, LanceError, Store, reason_of, without_panics
 
@@ -149,6 +148,12 @@ class Snapshot:
         return language
 
 
+def keys_of(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the keys of rows."""
+    keys: npt.NDArray[np.int64] = rows["key"].to_numpy()
+    return keys
+
+
 def of_level(rows: pa.Table, level: Level) -> pa.Table:
     """Return the rows of a level."""
-    return rows.filter(pc.equal(rows["level"], level))
+    return rows.filter(pa.array(are_of(keys_of(rows), level)))
