@@ -120,6 +120,11 @@ class Request:
         condition = self._conditions.of_sentences
         [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED, _SCORED, condition)
         rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
+        # Sections have long texts, and add so little that most sentences cannot be among the best.
+        _, of_section, _, of_words = self._sentence_weights
+        own = self._score_by_themselves(rows)
+        least = np.partition(own, -top_k)[-top_k] if top_k < len(own) else -np.inf
+        rows = rows.filter(pa.array(own >= least - 2 * of_section - of_words))
         scores = self.score_sentences(rows)
         return rows.take(np.argsort(-scores, kind="stable")[:top_k])
 
@@ -231,13 +236,14 @@ class Request:
 
     def score_sentences(self, rows: pa.Table) -> Floats:
         """Return the scores of some sentences: `(rows,)`."""
-        of_sentence, _, of_words, _ = self._sentence_weights
-        scores: Floats = (
-            of_sentence * self._cosines(rows, _WHOLE)[:, 0]
-            + of_words * self._match_words(rows, "sentence")
-            + self._score_sections(_section_keys(rows))
-        )
+        scores = self._score_by_themselves(rows) + self._score_sections(_section_keys(rows))
         return scores.round(5)
+
+    def _score_by_themselves(self, rows: pa.Table) -> Floats:
+        """Return the scores of some sentences without what their sections add."""
+        of_sentence, _, of_words, _ = self._sentence_weights
+        cosines = self._cosines(rows, _WHOLE)[:, 0]
+        return of_sentence * cosines + of_words * self._match_words(rows, "sentence")
 
     def _score_sections(self, keys: Ints) -> Floats:
         """Return what sections add to the scores of the sentences directly in them."""
