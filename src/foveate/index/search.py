@@ -118,13 +118,13 @@ class Request:
     def sentences(self, top_k: int) -> pa.Table:
         """Return the sentences that match best."""
         condition = self._conditions.of_sentences
-        [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED, _SCORED, condition)
+        [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED, condition)
         rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
         # Sections have long texts, and add so little that most sentences cannot be among the best.
-        _, of_section, _, of_words = self._sentence_weights
+        _, of_section, _, of_section_words = self._sentence_weights
         own = self._score_by_themselves(rows)
         least = np.partition(own, -top_k)[-top_k] if top_k < len(own) else -np.inf
-        rows = rows.filter(pa.array(own >= least - 2 * of_section - of_words))
+        rows = rows.filter(pa.array(own >= least - 2 * of_section - of_section_words))
         scores = self.score_sentences(rows)
         return rows.take(np.argsort(-scores, kind="stable")[:top_k])
 
@@ -135,29 +135,26 @@ class Request:
             Their rows, their scores, best first, and all sentences that are directly in them.
         """
         level: Level = "section" if self.by == "section" else "document"
-        found, of_words = self._candidates(
-            top_k,
-            level,
-            ["key", "section_position", "vector"],
-            ["key"],
-            self._conditions.of_sentences,
-            self._conditions.of_documents,
-        )
+        condition = self._conditions.of_sentences
+        # Only sentences say whether they satisfy a condition.
+        of_level_words: Level = "sentence" if condition else level
+        columns = ["key", "section_position", "vector"]
+        found, of_words = self._candidates(top_k, of_level_words, columns, condition)
         of_vectors = _unique(pa.concat_tables([of_level(one, "sentence") for one in found]))
         owners = self._owners(of_vectors)
         cosines = self._cosines(of_vectors, self._parts)
         # Their texts are long, so that only the likeliest are read.
         num_units = max(_LEAST_UNITS, _COMPARED_PER_RESULT * top_k)
+        num_units = min(num_units, max(self.snapshot.totals.num_texts(level), 1))
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
-        keys = [
-            np.array([*dict.fromkeys(by_closeness)][:num_units], np.int64),
-            keys_of(of_words)[:num_units],
-        ]
-        if level == "section":
-            keys += [keys_of(of_level(one, "section"))[:num_units] for one in found]
+        by_closeness = [*dict.fromkeys(by_closeness)][:num_units]
+        by_words = (self._owners(of_words) if condition else keys_of(of_words))[:num_units]
+        keys = [*by_closeness, *by_words.tolist()]
+        if level == "section" and not condition:
+            query, wanted = self._vectors[0], "level = 'section'"
+            keys += keys_of(self.snapshot.nearest(query, num_units, ["key"], wanted)).tolist()
         columns = [*_ORDER, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
-        condition = self._conditions.of_documents
-        rows = self.snapshot.fetch(np.unique(np.concatenate(keys)), columns, condition)
+        rows = self.snapshot.fetch(np.unique(np.array(keys, np.int64)), columns)
         rows, self.copied = _without_copies(rows)
         rows = rows.sort_by("key")
         # What no sentence of a section proposes is less close than all that was proposed.
@@ -208,10 +205,8 @@ class Request:
         self,
         top_k: int,
         level: Level,
-        vector_columns: Sequence[str],
-        word_columns: Sequence[str],
+        columns: Sequence[str],
         condition: str | None,
-        word_condition: str | None = None,
     ) -> tuple[list[pa.Table], pa.Table]:
         """Have Lance propose rows: those with close vectors, for each part, and with the words."""
         snapshot = self.snapshot
@@ -219,14 +214,12 @@ class Request:
         k = min(k, int(snapshot.totals.texts.sum()))
         if not k:
             empty = snapshot.table.schema.empty_table()
-            return [empty.select(vector_columns)], empty.select(word_columns)
+            return [empty.select(columns)], empty.select(columns)
         nearest = [
-            snapshot.threads.submit(snapshot.nearest, part, k, vector_columns, condition)
+            snapshot.threads.submit(snapshot.nearest, part, k, columns, condition)
             for part in self._vectors[self._parts]
         ]
-        if level == "sentence":
-            word_condition = condition
-        matching = snapshot.matching(self._terms, level, k, word_columns, word_condition)
+        matching = snapshot.matching(self._terms, level, k, columns, condition)
         return [one.result() for one in nearest], matching
 
     def spans(self, keys: Ints) -> dict[int, Span]:

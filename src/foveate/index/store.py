@@ -44,7 +44,13 @@ ROWS_WITHOUT_INDEX = 20_000
 LEAST_FOR_VECTOR_INDEX = 50_000
 """Rows from which vectors get an index; fewer are all compared."""
 
-_INDEXES = {"key": "BTREE", "content_hash": "BTREE", "document": "ZONEMAP", "file": "ZONEMAP"}
+_INDEXES = {
+    "key": "BTREE",
+    "content_hash": "BTREE",
+    "document": "ZONEMAP",
+    "file": "ZONEMAP",
+    "level": "BITMAP",
+}
 """Columns by which rows are looked up. What is added together is stored together, which is when a
 zone map suffices."""
 
