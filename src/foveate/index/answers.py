@@ -9,7 +9,6 @@ import torch
 from foveate.documents import Document, Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import join_sentences
-from foveate.index.conditions import Conditions
 from foveate.index.schema import documents_of, pack_keys, vectors_of
 from foveate.index.search import Request
 from foveate.index.snapshot import Snapshot, keys_of
@@ -38,13 +37,13 @@ class LibrarySentence(SummarySentence):
     document_idx: int
 
 
-def only_document(snapshot: Snapshot, conditions: Conditions) -> int:
-    """Return the number of the one document that has sentences that satisfy conditions.
+def only_document(snapshot: Snapshot, condition: str | None) -> int:
+    """Return the number of the one document that has sentences that satisfy a condition.
 
     Raises:
         ValueError: There is none, or there are several.
     """
-    rows = snapshot.read(["document"], conditions.of_sentences or "level = 'sentence'")
+    rows = snapshot.read(["document"], condition or "level = 'sentence'")
     numbers = rows["document"].unique().to_pylist()
     if len(numbers) != 1:
         raise ValueError(
@@ -74,7 +73,7 @@ def summarize(
     encoder: Encoder,
     sentences: int | None,
     words: int | None,
-    conditions: Conditions,
+    condition: str | None,
     unpack: Unpack,
 ) -> Summary:
     """Choose sentences about a query from the documents that match it best.
@@ -87,7 +86,7 @@ def summarize(
         encoder: The model that made it.
         sentences: Budget in sentences.
         words: Budget in words instead.
-        conditions: What the sentences that may be chosen satisfy.
+        condition: What the sentences that may be chosen satisfy.
         unpack: Returns the document with a given number.
 
     Returns:
@@ -96,7 +95,7 @@ def summarize(
     """
     if not snapshot.state.num_documents:
         return Summary("", ())
-    request = Request(query, snapshot, encoder, "document", conditions)
+    request = Request(query, snapshot, encoder, "document", condition)
     documents, _, inside = request.units(_DOCUMENTS)
     inside = inside.filter(inside["is_allowed"])
     keys: list[int] = []
@@ -138,7 +137,7 @@ def context(
     encoder: Encoder,
     tokens: int,
     count: Counter,
-    conditions: Conditions,
+    condition: str | None,
     unpack: Unpack,
 ) -> Prompt:
     """Show the documents that match a query best, or one document; see `foveate.context`.
@@ -149,7 +148,7 @@ def context(
         encoder: The model that made it.
         tokens: The budget.
         count: Counts tokens.
-        conditions: What the sentences that may be shown satisfy.
+        condition: What the sentences that may be shown satisfy.
         unpack: Returns the document with a given number.
 
     Raises:
@@ -157,9 +156,9 @@ def context(
             small.
     """
     if query is None:
-        numbers = [only_document(snapshot, conditions)]
+        numbers = [only_document(snapshot, condition)]
     else:
-        request = Request(query, snapshot, encoder, "document", conditions)
+        request = Request(query, snapshot, encoder, "document", condition)
         numbers = documents_of(keys_of(request.units(_DOCUMENTS)[0])).tolist()
     if not numbers:
         raise ValueError("no document of the library matches: give other conditions")
@@ -167,8 +166,8 @@ def context(
     parts = outline(documents)
     vectors = [read_vectors(snapshot, number) for number in numbers]
     weights = weigh(query, documents, vectors, parts, encoder)
-    if conditions.of_sentences:
-        allowed = snapshot.read(["key"], conditions.of_sentences)["key"].to_numpy()
+    if condition:
+        allowed = snapshot.read(["key"], condition)["key"].to_numpy()
         keys = [
             pack_keys(number, "sentence", np.arange(len(one.sentences)))
             for number, one in zip(numbers, vectors, strict=True)

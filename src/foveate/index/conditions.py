@@ -8,7 +8,6 @@ from itertools import accumulate
 from operator import index
 from os import PathLike, fspath
 from pathlib import Path
-from typing import NamedTuple
 
 from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, pack_keys
 from foveate.index.snapshot import Snapshot
@@ -61,26 +60,14 @@ _MULTIPLIES = re.compile(r"\b(array_to_string|coalesce)\s*\([^()]*\(", re.IGNORE
 its separator, and Lance's plan has the first argument of `coalesce` twice."""
 
 
-class Conditions(NamedTuple):
-    """Conditions in SQL on the rows of a library.
-
-    Attributes:
-        of_sentences: What a sentence must satisfy; None if nothing.
-        of_documents: The part of it that is about the document, which its other rows satisfy too.
-    """
-
-    of_sentences: str | None = None
-    of_documents: str | None = None
-
-
-def as_conditions(
+def as_condition(
     snapshot: Snapshot,
     where: str | Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
     section: str | None = None,
     document: int | None = None,
-) -> Conditions:
-    """Check conditions, and join them.
+) -> str | None:
+    """Check conditions, and join them to one on the rows of sentences; None if there are none.
 
     Args:
         snapshot: The library.
@@ -94,35 +81,27 @@ def as_conditions(
         ValueError: A condition is not SQL, names a column that does not exist, or calls a function
             that is not allowed; or there is no document with this number.
     """
-    of_documents: list[str] = []
-    of_sentences: list[str] = []
+    joined: list[str] = []
     for condition in [where] if isinstance(where, str) else where or ():
         check_condition(condition)
-        names = _columns(condition)
+        _check_columns(condition)
         snapshot.check(condition, _shown(condition))
-        is_of_documents = all(name in DOCUMENT_COLUMNS for name in names)
-        (of_documents if is_of_documents else of_sentences).append(condition)
+        joined.append(condition)
     if path is not None:
-        of_documents.append(f"regexp_like(source, {quote(_path_pattern(fspath(path)))})")
+        joined.append(f"regexp_like(source, {quote(_path_pattern(fspath(path)))})")
     if document is not None:
         number = index(document)
         if not snapshot.fetch(pack_keys([number], "document", 0), ["key"]).num_rows:
             raise ValueError(
                 f"the library has no document number {number}: documents() lists those that it has"
             )
-        of_documents.append(f"document = {number}")
+        joined.append(f"document = {number}")
     if section is not None:
         title = quote(section.lower())
-        of_sentences.append(f"contains(lower(array_to_string(section, ' › ')), {title})")
-    if not of_documents and not of_sentences:
-        return Conditions()
-    return Conditions(
-        _join([*of_documents, *of_sentences, "level = 'sentence'"]), _join(of_documents) or None
-    )
-
-
-def _join(conditions: Sequence[str]) -> str:
-    return " AND ".join(f"({condition})" for condition in conditions)
+        joined.append(f"contains(lower(array_to_string(section, ' › ')), {title})")
+    if not joined:
+        return None
+    return " AND ".join(f"({one})" for one in (*joined, "level = 'sentence'"))
 
 
 def without_texts(condition: str) -> str:
@@ -187,8 +166,12 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…")
 
 
-def _columns(condition: str) -> list[str]:
-    """Return the columns that a condition names."""
+def _check_columns(condition: str) -> None:
+    """Refuse a condition that names other columns than those of documents and sentences, or none.
+
+    Raises:
+        ValueError: It does.
+    """
     unquoted = _TYPE.sub(",", without_texts(condition))
     words = [word for word, calls in _IDENTIFIER.findall(unquoted) if not calls]
     names = [word for word in words if not word[0].isdigit() and word.lower() not in _WORDS]
@@ -203,7 +186,6 @@ def _columns(condition: str) -> list[str]:
         raise ValueError(
             f"the condition {_shown(condition)} names no column: use {', '.join(known)}"
         )
-    return names
 
 
 def _path_pattern(path: str) -> str:

@@ -19,7 +19,7 @@ from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
-from foveate.index.conditions import as_conditions
+from foveate.index.conditions import as_condition
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS, pack_keys
 from foveate.index.search import find
@@ -354,8 +354,8 @@ class Index:
         number = top_k if rerank is None else max(top_k, RERANKED)
 
         def search(snapshot: Snapshot) -> list[Hit]:
-            conditions = as_conditions(snapshot, where, path, section, document)
-            return find(query, snapshot, encoder, by, number, conditions)
+            condition = as_condition(snapshot, where, path, section, document)
+            return find(query, snapshot, encoder, by, number, condition)
 
         hits = self._read(search)
         return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
@@ -452,10 +452,10 @@ class Index:
         encoder = self._matching_encoder()
 
         def summarize_state(snapshot: Snapshot) -> "Summary":
-            conditions = as_conditions(snapshot, where, path, section, document)
+            condition = as_condition(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
             if query is None:
-                number = only_document(snapshot, conditions)
+                number = only_document(snapshot, condition)
                 summary = extract(
                     unpack(number),
                     read_vectors(snapshot, number),
@@ -464,7 +464,7 @@ class Index:
                     words=words,
                 )
                 return of_library(summary, number)
-            return summarize(query, snapshot, encoder, sentences, words, conditions, unpack)
+            return summarize(query, snapshot, encoder, sentences, words, condition, unpack)
 
         return self._read(summarize_state)
 
@@ -514,9 +514,9 @@ class Index:
         encoder = self._matching_encoder()
 
         def show(snapshot: Snapshot) -> "Prompt":
-            conditions = as_conditions(snapshot, where, path, section, document)
+            condition = as_condition(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
-            return context(query, snapshot, encoder, tokens, count, conditions, unpack)
+            return context(query, snapshot, encoder, tokens, count, condition, unpack)
 
         return self._read(show)
 

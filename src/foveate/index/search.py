@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
-from foveate.index.conditions import Conditions
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import (
     TERMS,
@@ -83,7 +82,7 @@ class Request:
         snapshot: The library.
         encoder: The model that made it.
         by: What to find. Passages are found by their sentences, which are compared in their place.
-        conditions: What the sentences must satisfy.
+        condition: What the sentences must satisfy, see `foveate.index.conditions.as_condition`.
 
     Attributes:
         copied: Hashes of the content of documents among the units that there are several of.
@@ -95,12 +94,12 @@ class Request:
         snapshot: Snapshot,
         encoder: "Encoder | QueryEncoder",
         by: Unit,
-        conditions: Conditions | None = None,
+        condition: str | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.encoder = encoder
         self.by = by
-        self._conditions = conditions or Conditions()
+        self.condition = condition
         texts = [query]
         if by == "document":  # only documents are compared with each sentence of the query
             language = snapshot.language or FALLBACK
@@ -117,7 +116,7 @@ class Request:
 
     def sentences(self, top_k: int) -> pa.Table:
         """Return the sentences that match best."""
-        condition = self._conditions.of_sentences
+        condition = self.condition
         [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED, condition)
         rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
         # Sections have long texts, and add so little that most sentences cannot be among the best.
@@ -135,7 +134,7 @@ class Request:
             Their rows, their scores, best first, and all sentences that are directly in them.
         """
         level: Level = "section" if self.by == "section" else "document"
-        condition = self._conditions.of_sentences
+        condition = self.condition
         # Only sentences say whether they satisfy a condition.
         of_level_words: Level = "sentence" if condition else level
         columns = ["key", "section_position", "vector"]
@@ -167,7 +166,7 @@ class Request:
         rows = rows.take(_order(estimates, rows)[:num_units])
 
         inside = self.inside(rows, "own_sentences")
-        if self._conditions.of_sentences:
+        if self.condition:
             allowed = np.unique(self._owners(inside.filter(inside["is_allowed"])))
             rows = rows.filter(pa.array(np.isin(keys_of(rows), allowed)))
         closest = np.zeros((rows.num_rows, cosines.shape[1]))
@@ -196,7 +195,7 @@ class Request:
             keys = np.unique(ranges(firsts, units[size].to_numpy()))
             rows = self.snapshot.fetch(keys, _SCORED)
         allowed = np.ones(rows.num_rows, np.bool_)
-        if condition := self._conditions.of_sentences:
+        if condition := self.condition:
             keys = keys_of(rows)
             allowed = np.isin(keys, keys_of(self.snapshot.fetch(keys, ["key"], condition)))
         return rows.append_column("is_allowed", pa.array(allowed))
@@ -309,12 +308,12 @@ def find(
     encoder: "Encoder | QueryEncoder",
     by: Unit,
     top_k: int,
-    conditions: Conditions | None,
+    condition: str | None,
 ) -> list[Hit]:
-    """Find what best matches a query, among the sentences that satisfy conditions."""
+    """Find what best matches a query, among the sentences that satisfy a condition."""
     if not snapshot.state.num_documents:
         return []
-    request = Request(query, snapshot, encoder, by, conditions)
+    request = Request(query, snapshot, encoder, by, condition)
     return _passages(request, top_k) if by == "passage" else _units(request, top_k)
 
 
@@ -326,7 +325,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
     # Positions before the first sentence of a document are those of no row.
     keys = keys_of(best)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
     keys = np.unique(keys[positions_of(keys) < 2**29])
-    rows = snapshot.fetch(keys, _NEIGHBOURS, request._conditions.of_sentences)
+    rows = snapshot.fetch(keys, _NEIGHBOURS, request.condition)
     of_best, sections = _section_keys(best), _section_keys(rows)
     rows = rows.filter(pa.array(np.isin(sections, of_best)))
     if not rows.num_rows:
