@@ -188,8 +188,8 @@ class Request:
         """
         if self.by == "document":
             numbers = ", ".join(map(str, documents_of(keys_of(units)).tolist())) or "NULL"
-            wanted = f"document IN ({numbers}) AND level = 'sentence'"
-            rows = self.snapshot.read(_SCORED, wanted).sort_by("key")
+            rows = self.snapshot.read(_SCORED, f"document IN ({numbers})")
+            rows = of_level(rows, "sentence").sort_by("key")
         else:
             firsts = _first_keys(units)
             keys = np.unique(ranges(firsts, units[size].to_numpy()))
