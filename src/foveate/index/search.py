@@ -52,7 +52,10 @@ LEAST_CANDIDATES = 200
 
 _CANDIDATES_PER_RESULT = 10
 
-_COMPARED_PER_RESULT = 4
+_UNITS_PER_RESULT = 4
+"""Sections or documents that each way of searching proposes for each one that is looked for."""
+
+_COMPARED_PER_RESULT = 2
 """Sections or documents, of which all sentences are compared, for each one that is looked for."""
 
 _LEAST_UNITS = 40
@@ -143,7 +146,7 @@ class Request:
         owners = self._owners(of_vectors)
         cosines = self._cosines(of_vectors, self._parts)
         # Their texts are long, so that only the likeliest are read.
-        num_units = max(_LEAST_UNITS, _COMPARED_PER_RESULT * top_k)
+        num_units = max(_LEAST_UNITS, _UNITS_PER_RESULT * top_k)
         num_units = min(num_units, max(self.snapshot.totals.num_texts(level), 1))
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
         by_closeness = [*dict.fromkeys(by_closeness)][:num_units]
@@ -156,6 +159,7 @@ class Request:
         rows = self.snapshot.fetch(np.unique(np.array(keys, np.int64)), columns)
         rows, self.copied = _without_copies(rows)
         rows = rows.sort_by("key")
+        rows = rows.append_column("matched", pa.array(self._match_words(rows, level)))
         # What no sentence of a section proposes is less close than all that was proposed.
         closest = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
         closest[rows["own_sentences"].to_numpy() == 0] = 0
@@ -163,7 +167,7 @@ class Request:
         place = np.searchsorted(keys_of(rows), owners[is_there])
         np.maximum.at(closest, place, cosines[is_there])
         estimates = self._score_units(rows, closest)
-        rows = rows.take(_order(estimates, rows)[:num_units])
+        rows = rows.take(_order(estimates, rows)[: _COMPARED_PER_RESULT * top_k])
 
         inside = self.inside(rows, "own_sentences")
         if self.condition:
@@ -253,17 +257,17 @@ class Request:
         """Return the scores of some sections or documents: `(rows,)`.
 
         Args:
-            rows: Their rows.
+            rows: Their rows, with a column of how they match the words.
             closest: `(rows, parts)`, the highest cosine of a sentence in them.
         """
         if self.by == "document":
             of_closest, of_words = self._weights.documents
-            scores = of_closest * closest.mean(1) + of_words * self._match_words(rows, "document")
+            scores = of_closest * closest.mean(1) + of_words * rows["matched"].to_numpy()
         else:
             of_closest, of_section, of_words = self._weights.sections
             scores = of_closest * closest[:, 0]
             scores += of_section * self._cosines(rows, _WHOLE)[:, 0]
-            scores += of_words * self._match_words(rows, "section")
+            scores += of_words * rows["matched"].to_numpy()
         rounded: Floats = scores.round(5)
         return rounded
 

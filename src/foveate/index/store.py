@@ -33,6 +33,9 @@ _METADATA = b"foveate"
 _HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below."""
 
+_CACHED_BYTES = 2**28
+"""What Lance may keep in memory of indexes; half as much of what it knows of files."""
+
 MAX_FRAGMENTS = 32
 """Number of small files from which they are merged."""
 
@@ -171,7 +174,12 @@ class Store:
         """Return the table; None if there is none."""
         with self.explained():
             try:
-                return lance().dataset(self.uri, storage_options=self.options)
+                return lance().dataset(
+                    self.uri,
+                    storage_options=self.options,
+                    index_cache_size_bytes=_CACHED_BYTES,
+                    metadata_cache_size_bytes=_CACHED_BYTES // 2,
+                )
             except ValueError as error:
                 if "was not found" in str(error):
                     return None
