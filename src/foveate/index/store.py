@@ -33,7 +33,7 @@ _METADATA = b"foveate"
 _HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below."""
 
-_CACHED_BYTES = 2**28
+_CACHED_BYTES = 2**30
 """What Lance may keep in memory of indexes; half as much of what it knows of files."""
 
 MAX_FRAGMENTS = 32
