@@ -44,6 +44,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"
 
+import pyarrow as pa
 import torch
 
 import arguments
@@ -59,14 +60,6 @@ from library import make_queries, write_files
 
 PATIENCE = 600
 """Seconds after which a run that hangs is ended."""
-
-KEYS = {
-    "documents": ("document",),
-    "sections": ("key",),
-    "sentences": ("key",),
-    "terms": ("term", "kind"),
-}
-"""The columns that identify the rows of each table."""
 
 
 def build(
@@ -136,7 +129,7 @@ def cluster(num_nodes: int) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of lancedb, which does not like to be forked
+        warnings.simplefilter("ignore")  # of Lance, which does not like to be forked
         nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
         for _ in range(num_nodes - 1):
             nodes.add_node(num_cpus=1)
@@ -183,7 +176,7 @@ def measure_writer(library: Path, files: Path, num_sentences: int) -> dict[str, 
             builder._known |= {one.name: None for one in done}
             yield replace(part, done=done)
 
-    with Store(library).writing(model) as writer:
+    with Store(library).writing(model, lambda: [0.0] * model.dimension) as writer:
         builder = Builder(writer, job, engine)
         start = time.perf_counter()
         builder.add([], [])
@@ -234,15 +227,10 @@ def compare(library: Path, expected: Path) -> dict[str, bool]:
     }
 
 
-def rows(index: Index) -> dict[str, Any]:
-    """Return the sorted rows of all tables, without the times at which files were added."""
-    tables = Store(index.path).open_tables(index.state)
-    found = {
-        name: tables[name].to_arrow().sort_by([(key, "ascending") for key in keys])
-        for name, keys in KEYS.items()
-    }
-    found["documents"] = found["documents"].drop_columns(["indexed"])
-    return {name: table.combine_chunks() for name, table in found.items()}
+def rows(index: Index) -> pa.Table:
+    """Return the sorted rows of all documents, without the times at which files were added."""
+    table = Store(index.path).open().to_table(filter="document >= 0").sort_by("key")
+    return table.drop_columns(["indexed"]).combine_chunks()
 
 
 @dataclass(frozen=True)
@@ -304,7 +292,7 @@ def main() -> None:
 
     def save(done: str) -> None:
         planned.remove(done)
-        report.save(options.output, results, "ray", "lancedb", missing=planned)
+        report.save(options.output, results, "ray", "pylance", missing=planned)
 
     experiment = Experiment(work, files, options.model)
     one = results["one_process"] = run(work / "one", files, options.model)

@@ -8,25 +8,19 @@ is brought up to date. Libraries of the given numbers of sentences are made of t
 whose vectors have noise of `--noise` (of length 1 before it is scaled), normalized again; their
 texts are the same, so that as many share a word as do in real ones.
 
-A first query is one right after the library was opened, which loads what a search needs; the files
-are in the system's cache by then. Warm ones come later, each for the first time: words that no
-query before had are still read from disk. The time to encode the queries is measured apart, and is
-not part of them. Queries are sentences of the documents, cut to eight words. They are compared with
-a product of the query and all vectors in float32, with FAISS's flat index where that is installed,
-and with bm25s alone over the same sentences.
+A first query is one right after the library was opened; the files are in the system's cache by
+then. Warm ones come later, each for the first time. The time to encode the queries is measured
+apart, and is not part of them. Queries are sentences of the documents, cut to eight words. They are
+compared with FAISS's flat index and inverted lists, and with bm25s, over the same sentences.
 
-`recall_of_float16` is how many of the ten sentences closest in float32 are among the ten closest by
-the library's vectors of float16. Above `EXACT_SENTENCES` only those sentences are compared with the
-query whose scores, estimated from the signs of the vectors, are highest. `recall_of_estimates` is
-how many of the ten best hits are still found when the share of these is 0.5, 1, 2 or 5 %, in the
-library of real documents; its queries are beginnings of sentences, headings, and questions made of
-these ("What is …?"). `recall` of a library of copies is how many of the ten best hits among all
-sentences are found as the library is searched by default.
+`recall` is how many of the ten best hits are found that are found if Lance proposes a hundred
+times as many candidates.
 """
 
 import argparse
 import json
 import random
+import resource
 import shutil
 import tempfile
 import time
@@ -36,21 +30,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import torch
-from torch import Tensor
+import pyarrow.compute as pc
 
 import arguments
 import report
 from foveate import Document, Index
-from foveate.documents.language import FALLBACK
-from foveate.documents.sentences import split_sentences
 from foveate.index import search
-from foveate.index.schema import pack_keys
+from foveate.index.records import renumber
+from foveate.index.schema import vectors_of
 from foveate.index.store import Store, Writer
-from foveate.index.vectors import vectors_of
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
+from foveate.tasks.hits import Hit
 from structured_documents import read_records
 
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
@@ -58,11 +51,11 @@ SUFFIXES = {"rst": "rst", "markdown": "md"}
 WORDS_PER_QUERY = 8
 QUERIES_BEFORE = 20
 """Queries after which they count as warm."""
-FLAT_QUERIES = 100
-ESTIMATED_QUERIES = 30
-"""Of each kind, for `recall_of_estimates`."""
+COMPARED_QUERIES = 30
+"""Queries whose hits are compared with those of many candidates."""
 
-SHARES = (0.005, 0.01, 0.02, 0.05)
+MANY_CANDIDATES = 20_000
+SENTENCES_PER_COMMIT = 50_000
 
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
@@ -94,93 +87,81 @@ def write_files(folder: Path, data: Path, num_documents: int) -> None:
 class Encoded:
     """An encoder whose queries have been encoded before."""
 
-    def __init__(self, encoder: Encoder, queries: Sequence[str], language: str) -> None:
+    def __init__(self, encoder: Encoder, queries: Sequence[str]) -> None:
         self.context = encoder.context
+        self.min_likely_score = encoder.min_likely_score
         self.seconds: list[float] = []
-        self._vectors: dict[tuple[str, ...], Tensor] = {}
+        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
         for query in queries:
-            seconds, self._vectors[query,] = timed(partial(encoder.encode_queries, [query]))
+            seconds, vectors = timed(partial(encoder.encode_queries, [query]))
             self.seconds.append(seconds)
-            parts = [query[start:end] for start, end in split_sentences(query, language)]
-            self._vectors[query, *parts] = encoder.encode_queries([query, *parts])
+            self._vectors[query] = vectors.numpy()[0]
 
-    def encode_queries(self, queries: Sequence[str]) -> Tensor:
-        return self._vectors[*queries,]
+    def encode_queries(self, queries: Sequence[str]) -> npt.NDArray[np.float32]:
+        return np.stack([self._vectors[query] for query in queries])
 
 
 def enlarge(base: Index, path: Path, num_sentences: int, noise: float) -> Index:
     """Make a library of copies of another one, whose vectors have noise."""
     state = base.state
-    tables = {name: table.to_arrow() for name, table in Store(base.path).open_tables(state).items()}
+    rows = Store(base.path).open().to_table(filter="document >= 0").sort_by("key")
     rng = np.random.default_rng(0)
-    size = state.num_sentences
-    with Store(path).writing(state.model) as writer:
-        for copy in range(-(-num_sentences // size)):
-            if copy * size >= num_sentences:
-                break
-            limit = num_sentences - copy * size
-            add_copy(writer, tables, copy, state.next_document, limit, rng, noise)
-            writer.next_document = (copy + 1) * state.next_document
-            writer.commit()
-        writer.optimize(merges_terms=True)
+    with Store(path).writing(state.model, lambda: state.unrelated) as writer:
+        num_added = num_uncommitted = copy = 0
+        while num_added < num_sentences:
+            num_new = add_copy(writer, rows, copy, num_sentences - num_added, rng, noise)
+            num_added, num_uncommitted = num_added + num_new, num_uncommitted + num_new
+            copy += 1
+            if num_uncommitted >= SENTENCES_PER_COMMIT:
+                writer.commit()
+                num_uncommitted = 0
+        writer.commit()
+        writer.optimize()
     return Index.create(path, exist_ok=True, model=base.encoder)
 
 
 def add_copy(
     writer: Writer,
-    tables: dict[str, pa.Table],
+    rows: pa.Table,
     copy: int,
-    num_documents: int,
     max_sentences: int,
     rng: np.random.Generator,
     noise: float,
-) -> None:
-    """Add a copy of the first documents that have so many sentences together."""
-    documents = tables["documents"].sort_by("document")
-    ends = np.cumsum(documents["num_sentences"].to_numpy())
-    kept = documents["document"].to_numpy()[: max(int((ends <= max_sentences).sum()), 1)]
-    offset = copy * num_documents
-    rows = {}
-    for name in ("documents", "sections", "sentences"):
-        table = tables[name].filter(pa.array(np.isin(tables[name]["document"].to_numpy(), kept)))
-        numbers = table["document"].to_numpy() + offset
-        changed: dict[str, Any] = {"document": numbers}
-        if name == "documents":
-            for column in ("file", "source"):
-                changed[column] = [f"/copy-{copy}{value}" for value in table[column].to_pylist()]
-        else:
-            changed["key"] = pack_keys(numbers, table["position"].to_numpy())
-        vectors = vectors_of(table["vector"]).astype(np.float32)
-        if copy:
-            vectors += (
-                noise * rng.standard_normal(vectors.shape, np.float32) / len(vectors.T) ** 0.5
-            )
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        changed["vector"] = pa.FixedSizeListArray.from_arrays(
-            pa.array(vectors.astype(np.float16).reshape(-1)), vectors.shape[1]
-        )
-        for column, values in changed.items():
-            place = table.schema.get_field_index(column)
-            field = table.schema.field(column)
-            values = values if isinstance(values, pa.Array) else pa.array(values, field.type)
-            table = table.set_column(place, field, values)
-        rows[name] = table
-    lists = tables["terms"]["documents"].combine_chunks()
-    moved = pa.ListArray.from_arrays(lists.offsets, pa.array(lists.values.to_numpy() + offset))
-    rows["terms"] = tables["terms"].set_column(2, tables["terms"].schema.field("documents"), moved)
+) -> int:
+    """Add a copy of the first documents that have so many sentences together; return how many."""
+    documents = rows.filter(pc.equal(rows["level"], "document"))
+    sizes = documents["num_sentences"].to_numpy()
+    num_kept = max(int((np.cumsum(sizes) <= max_sentences).sum()), 1)
+    numbers = documents["document"].to_numpy()[:num_kept]
+    rows = rows.filter(pa.array(np.isin(rows["document"].to_numpy(), numbers)))
+    rows = renumber(rows, writer.new_documents(int(numbers.max()) + 1))
+    vectors = vectors_of(rows["vector"]).astype(np.float32)
+    if copy:
+        vectors += noise * rng.standard_normal(vectors.shape, np.float32) / len(vectors.T) ** 0.5
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    halves = pa.array(vectors.astype(np.float16).reshape(-1))
+    changed = {
+        "file": pc.binary_join_element_wise(f"/copy-{copy}", rows["file"], ""),
+        "content_hash": pc.add(rows["content_hash"], copy),  # so that all are shown
+        "vector": pa.FixedSizeListArray.from_arrays(halves, vectors.shape[1]),
+    }
+    for column, values in changed.items():
+        idx = rows.column_names.index(column)
+        rows = rows.set_column(idx, rows.schema.field(column), values)
     writer.add(rows)
+    return int(sizes[:num_kept].sum())
 
 
-def texts_of(index: Index, table: str) -> list[str]:
-    """Return the sentences of a library, or the titles of its sections."""
-    rows = Store(index.path).open_tables(index.state)[table].search().select(["text"])
-    texts: list[str] = rows.to_arrow()["text"].to_pylist()
-    return texts
+def rows_of(index: Index, column: str) -> pa.ChunkedArray:
+    """Return a column of the sentences of a library."""
+    table = Store(index.path).open()
+    return table.to_table([column], filter="level = 'sentence'")[column]
 
 
 def make_queries(index: Index, number: int) -> list[str]:
     rng = random.Random(0)
-    long = [text for text in texts_of(index, "sentences") if len(text.split()) >= WORDS_PER_QUERY]
+    texts = rows_of(index, "text").to_pylist()
+    long = [text for text in texts if len(text.split()) >= WORDS_PER_QUERY]
     chosen = rng.sample(long, min(number, len(long)))
     return [" ".join(text.split()[:WORDS_PER_QUERY]) for text in chosen]
 
@@ -199,62 +180,59 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
-def measure_queries(index: Index, queries: list[str]) -> dict[str, Any]:
-    """Measure first and warm queries, and those of vectors alone and words alone."""
+def measure_queries(index: Index, queries: list[str], peers: bool) -> dict[str, Any]:
+    """Measure first and warm queries, and those of other programs."""
     state = index.state
     result: dict[str, Any] = {"sentences": state.num_sentences, "documents": state.num_documents}
-    snapshot = index._read(lambda snapshot: snapshot)
-    result["sections"] = len(snapshot.section_sizes)
-    encoded = Encoded(index.encoder, queries, snapshot.language or FALLBACK)
+    encoded: Any = Encoded(index.encoder, queries)
     result["encoding"] = percentiles(encoded.seconds)
-    del snapshot
     for by in get_args(Unit):
-        fresh = Index.open(index.path, model=index.encoder)  # with no words in memory
+        fresh = Index.open(index.path, model=index.encoder)
 
-        def run(query: str, by: Unit = by, fresh: Index = fresh) -> None:
-            fresh._read(lambda snapshot: search.find(query, snapshot, encoded, by, 10, None))
+        def run(query: str, by: Unit = by, fresh: Index = fresh) -> Any:
+            return fresh._read(lambda snapshot: search.find(query, snapshot, encoded, by, 10, None))
 
         first, _ = timed(partial(run, queries[0]))
         if by == "passage":
             result["first_s"] = first
         for query in queries[1:QUERIES_BEFORE]:
             run(query)
-        seconds = [timed(partial(run, query))[0] for query in queries[QUERIES_BEFORE:]]
-        result[by] = percentiles(seconds)
-        result[by]["recall"] = measure_recall_of_search(fresh, queries[:50], by)
-    result |= measure_flat(fresh, encoded, queries[:FLAT_QUERIES])
-    result["bm25s"] = measure_bm25s(index, queries)
+        result[by] = percentiles([timed(partial(run, q))[0] for q in queries[QUERIES_BEFORE:]])
+        some = queries[:COMPARED_QUERIES]
+        found = [places(run(query)) for query in some]
+        least, search.LEAST_CANDIDATES = search.LEAST_CANDIDATES, MANY_CANDIDATES
+        best = [places(run(query)) for query in some]
+        search.LEAST_CANDIDATES = least
+        shares = [len(a & b) / len(b) for a, b in zip(found, best, strict=True)]
+        result[by]["recall"] = float(np.mean(shares))
+    result["memory_MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    if peers:
+        result |= measure_faiss(index, encoded, queries)
+        result["bm25s"] = measure_bm25s(index, queries)
     return result
 
 
-def measure_recall_of_search(index: Index, queries: list[str], by: Unit) -> float:
-    """Compare the ten best hits with those among all sentences."""
-    found = [spans(index, query, by) for query in queries]
-    limit = search.EXACT_SENTENCES
-    search.EXACT_SENTENCES = 10**9
-    exact = [spans(index, query, by) for query in queries]
-    search.EXACT_SENTENCES = limit
-    return float(np.mean([len(a & b) / len(b) for a, b in zip(found, exact, strict=True)]))
+def places(hits: Sequence[Hit]) -> set[tuple[int, int, int]]:
+    """Return what was found: for passages, by their best sentences."""
+    spans = [hit.best if hit.unit == "passage" else hit.span for hit in hits]
+    return {(hit.document_idx, x.start, x.end) for hit, x in zip(hits, spans, strict=True)}
 
 
-def measure_flat(index: Index, encoded: Encoded, queries: list[str]) -> dict[str, Any]:
-    """Compare some queries with all vectors in float32, here and in FAISS."""
-    snapshot = index._read(lambda snapshot: snapshot)
-    matrix = torch.from_numpy(snapshot.sentences).float()
-    vectors = [encoded.encode_queries([query])[0] for query in queries]
-    result: dict[str, Any] = {"flat_queries": len(queries)}
-    result["flat_float32"] = percentiles(
-        [timed(lambda v=vector: (matrix @ v).topk(10))[0] for vector in vectors]
-    )
-    try:
-        import faiss
-    except ImportError:
-        return result
+def measure_faiss(index: Index, encoded: Encoded, queries: list[str]) -> dict[str, Any]:
+    """Search the vectors of all sentences with FAISS."""
+    import faiss
+
+    matrix = vectors_of(rows_of(index, "vector")).astype(np.float32)
     flat = faiss.IndexFlatIP(matrix.shape[1])
-    flat.add(matrix.numpy())
-    result["faiss_flat"] = percentiles(
-        [timed(lambda v=vector: flat.search(v.numpy()[None], 10))[0] for vector in vectors]
-    )
+    flat.add(matrix)
+    num_lists = round(len(matrix) ** 0.5)
+    lists = faiss.index_factory(matrix.shape[1], f"IVF{num_lists},Flat", faiss.METRIC_INNER_PRODUCT)
+    seconds, _ = timed(lambda: (lists.train(matrix), lists.add(matrix)))
+    lists.nprobe = 50
+    result: dict[str, Any] = {"faiss_ivf_built_s": seconds}
+    for name, one in (("faiss_flat", flat), ("faiss_ivf", lists)):
+        vectors = [encoded.encode_queries([query]) for query in queries[:COMPARED_QUERIES]]
+        result[name] = percentiles([timed(partial(one.search, v, 10))[0] for v in vectors])
     return result
 
 
@@ -262,72 +240,14 @@ def measure_bm25s(index: Index, queries: list[str]) -> dict[str, float]:
     import bm25s
 
     retriever = bm25s.BM25()
-    sentences = bm25s.tokenize(texts_of(index, "sentences"), stopwords=None, show_progress=False)
-    retriever.index(sentences, show_progress=False)
+    texts = rows_of(index, "text").to_pylist()
+    retriever.index(bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False)
 
     def retrieve(query: str) -> None:
         tokens = bm25s.tokenize([query], stopwords=None, show_progress=False)
         retriever.retrieve(tokens, k=10, show_progress=False)
 
-    return percentiles([timed(lambda q=query: retrieve(q))[0] for query in queries])
-
-
-def measure_recall(index: Index, queries: list[str]) -> float:
-    """Compare the ten sentences closest in float32, encoded anew, with those of the library."""
-    encoder = index.encoder
-    entries = list(index.documents())[:20]
-    exact = [encoder.encode(index.document(entry.number)).sentences for entry in entries]
-    store = Store(index.path).open_tables(index.state)["sentences"]
-    numbers = ", ".join(str(entry.number) for entry in entries)
-    rows = store.search().where(f"document IN ({numbers})").to_arrow()
-    order = {entry.number: place for place, entry in enumerate(entries)}
-    keys = [
-        (order[number], position)
-        for number, position in zip(
-            rows["document"].to_pylist(), rows["position"].to_pylist(), strict=True
-        )
-    ]
-    stored = vectors_of(rows["vector"])[sorted(range(len(keys)), key=keys.__getitem__)]
-    left = torch.nn.functional.normalize(torch.cat(exact), dim=-1)
-    right = torch.from_numpy(stored.astype(np.float32))
-    shares = []
-    for query in queries:
-        vector = encoder.encode_queries(query)
-        best, found = ((side @ vector).topk(10).indices.tolist() for side in (left, right))
-        shares.append(len({*best} & {*found}) / 10)
-    return float(np.mean(shares))
-
-
-def measure_estimates(index: Index, queries: dict[str, list[str]]) -> dict[str, Any]:
-    """Compare the hits among the sentences of the highest estimates with those among all."""
-    limits = search.EXACT_SENTENCES, search.COMPARED_SENTENCES, search.COMPARED_SHARE
-    shares: dict[str, Any] = {}
-    for kind, some in queries.items():
-        for by in get_args(Unit):
-            search.EXACT_SENTENCES = 10**9
-            best = [spans(index, query, by) for query in some]
-            search.EXACT_SENTENCES = search.COMPARED_SENTENCES = 0
-            for share in SHARES:
-                search.COMPARED_SHARE = share
-                kept = [
-                    len(spans(index, query, by) & found) / len(found)
-                    for query, found in zip(some, best, strict=True)
-                ]
-                shares.setdefault(kind, {}).setdefault(by, {})[str(share)] = float(np.mean(kept))
-            search.EXACT_SENTENCES, search.COMPARED_SENTENCES, search.COMPARED_SHARE = limits
-    return shares
-
-
-def spans(index: Index, query: str, by: Unit) -> set[tuple[int, int, int]]:
-    hits = index.search(query, by=by, top_k=10)
-    places = [hit.best if by == "passage" else hit.span for hit in hits]
-    return {(hit.document_idx, x.start, x.end) for hit, x in zip(hits, places, strict=True)}
-
-
-def make_headings(index: Index, number: int) -> list[str]:
-    titles = sorted({*texts_of(index, "sections")})
-    long = [title for title in titles if len(title.split()) > 1]
-    return random.Random(0).sample(long, min(number, len(long)))
+    return percentiles([timed(partial(retrieve, query))[0] for query in queries])
 
 
 def measure_build(index: Index, files: Path) -> dict[str, Any]:
@@ -356,43 +276,40 @@ def measure_build(index: Index, files: Path) -> dict[str, Any]:
     }
 
 
-def measure_recalls(index: Index, queries: list[str]) -> dict[str, Any]:
-    """Measure what is lost to float16, and to estimates."""
-    headings = make_headings(index, ESTIMATED_QUERIES)
-    estimated = {
-        "beginnings": queries[:ESTIMATED_QUERIES],
-        "headings": headings,
-        "questions": [f"What is {heading}?" for heading in headings],
-    }
-    return {
-        "recall_of_float16": measure_recall(index, queries[:100]),
-        "recall_of_estimates": measure_estimates(index, estimated),
-    }
-
-
 def measure_size(
-    base: Index, path: Path, num_sentences: int, noise: float, queries: list[str]
+    base: Index, path: Path, num_sentences: int, noise: float, queries: list[str], peers: bool
 ) -> dict[str, Any]:
     """Search a library of copies, add a document to it, and remove it."""
-    large = enlarge(base, path, num_sentences, noise)
-    result = measure_queries(large, queries)
+    seconds, large = timed(partial(enlarge, base, path, num_sentences, noise))
+    result = {"written_s": seconds, **measure_queries(large, queries, peers)}
     result["bytes_per_sentence"] = large.size() / result["sentences"]
     document = Document.from_text("A page of one sentence is added.", source="added")
     result["one_document_added_s"], _ = timed(partial(large.add, document))
+    document = Document.from_text("Another page takes its place.", source="added")
+    result["one_document_replaced_s"], _ = timed(partial(large.add, document))
     shutil.rmtree(large.path)
     return result
 
 
 def show(results: dict[str, Any]) -> None:
-    header = ["sentences", "first, s", "warm p50, ms", "p99", "flat float32 p50", "bm25s p50"]
+    header = [
+        "sentences",
+        "first, s",
+        "warm p50, ms",
+        "p99",
+        "sections p50",
+        "documents p50",
+        "recall",
+    ]
     rows = [
         [
             f"{size['sentences']:,}",
             size["first_s"],
             size["passage"]["p50_ms"],
             size["passage"]["p99_ms"],
-            size["flat_float32"]["p50_ms"],
-            size["bm25s"]["p50_ms"],
+            size["section"]["p50_ms"],
+            size["document"]["p50_ms"],
+            size["passage"]["recall"],
         ]
         for size in results["sizes"]
     ]
@@ -406,6 +323,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--noise", type=float, default=0.3)
+    parser.add_argument(
+        "--peers", type=int, default=1_000_000, help="most sentences that other programs are given"
+    )
     parser.add_argument("--folder", type=Path, help="where to work; by default a temporary folder")
     return parser.parse_args()
 
@@ -425,14 +345,14 @@ def main() -> None:
         **measure_build(index, files),
     }
     queries = make_queries(index, options.queries)
-    results |= measure_recalls(index, queries)
     results["sizes"] = []
     missing = [f"{size:,} sentences" for size in options.sizes]
-    save = partial(report.save, options.output, results, "lancedb", "pyarrow", "bm25s", "faiss-cpu")
+    save = partial(report.save, options.output, results, "pylance", "pyarrow", "bm25s", "faiss-cpu")
     save(missing=missing)
     for number, size in enumerate(options.sizes, 1):
         path = folder / f"library-{size}"
-        results["sizes"].append(measure_size(index, path, size, options.noise, queries))
+        peers = size <= options.peers
+        results["sizes"].append(measure_size(index, path, size, options.noise, queries, peers))
         save(missing=missing[number:])
     show(results)
 

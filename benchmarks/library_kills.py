@@ -22,10 +22,11 @@ from functools import partial
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["LANCEDB_LOG"] = "error"
+os.environ["LANCE_LOG"] = "error"
 
 import torch
-from lancedb.table import LanceTable
+from lance import LanceDataset
+from lance.dataset import DatasetOptimizer
 
 from foveate import Index
 from foveate.index import build, reading, store
@@ -35,7 +36,7 @@ from foveate.inference import Encoder, as_encoder
 WORDS = ("cod", "eels", "whales", "herring", "nets", "salt", "swim", "sleep", "eat", "follow")
 QUERY = "Where do cod sleep?"
 FILES = 6
-STEPS = 200  # about as many as there are before and after the writes of an update
+STEPS = 80  # about as many as there are before and after the writes of an update
 
 
 def text(rng: random.Random, version: int) -> str:
@@ -85,9 +86,10 @@ def kill_at(write: int) -> None:
         return call
 
     patched: tuple[tuple[type, tuple[str, ...]], ...] = (
-        (LanceTable, ("add", "delete", "optimize")),
-        (Store, ("write_state", "_create")),
-        (Writer, ("commit",)),
+        (LanceDataset, ("create_scalar_index", "cleanup_old_versions")),
+        (DatasetOptimizer, ("compact_files", "optimize_indices")),
+        (Store, ("_create",)),
+        (Writer, ("_write", "_replace", "commit")),
     )
     for owner, names in patched:
         for name in names:

@@ -13,8 +13,9 @@ from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
 from foveate.tasks.bm25 import bm25, count_terms
 from foveate.tasks.centrality import SentencePositions, unit
-from foveate.tasks.relevance import WEIGHTS, relevance, weighted_mean
+from foveate.tasks.relevance import relevance, weighted_mean
 from foveate.tasks.terms import terms
+from foveate.tasks.weights import WEIGHTS
 
 
 class SentenceEncoder:

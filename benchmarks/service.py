@@ -442,7 +442,7 @@ def main() -> None:
         return
     if not options.soak:
         minilm_path()  # fails at once if it is not installed
-    packages = ("fastapi", "uvicorn", "sentence-transformers", "lancedb")
+    packages = ("fastapi", "uvicorn", "sentence-transformers", "pylance")
     with tempfile.TemporaryDirectory() as folder:
         library, sentences = make_library(Path(folder), options.documents)
         queries = [" ".join(sentence.split()[:8]) for sentence in sentences[:500]]

@@ -34,7 +34,7 @@ def test_a_digest(foveate, fish):
 
 
 def test_a_library_is_shown_like_its_file(foveate, fish, tmp_path):
-    pytest.importorskip("lancedb", reason="a library needs the extra `index`")
+    pytest.importorskip("lance", reason="a library needs the extra `index`")
     library = tmp_path / "sea.library"
     foveate("index", fish, "--library", library)
     for query in ("what do cod eat?", ""):

@@ -73,7 +73,7 @@ def test_summaries(foveate, fish, llm):
 
 
 def test_a_library(foveate, fish, tmp_path, llm):
-    pytest.importorskip("lancedb", reason="a library needs the extra `index`")
+    pytest.importorskip("lance", reason="a library needs the extra `index`")
     library = tmp_path / "sea.library"
     foveate("index", fish, "--library", library)
     options = (*llm("They eat small fish [2]."), "--library", library)

@@ -349,10 +349,8 @@ def test_what_no_reader_takes_is_listed(index, folder):
     assert index.add(folder / "rsync.1.gz").added == 1  # named itself
 
 
-def test_urls_are_refused(index, small_encoder):
+def test_urls_of_files_are_refused(index):
     with pytest.raises(
         ValueError, match=r"s3://bucket/papers/\*\.pdf is a URL, and files are read from"
     ):
         index.add("s3://bucket/papers/*.pdf")
-    with pytest.raises(ValueError, match="is a URL, and a library is a folder on a disk"):
-        Index.create("gs://bucket/library", model=small_encoder)

@@ -1,6 +1,5 @@
 """Libraries that are damaged, half-written, or being written to."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -9,15 +8,17 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foveate import Document, Index
 from foveate.index import LibraryError, LockedError, build, lock, reading, store
-from foveate.index.postings import merge_postings
-from foveate.index.schema import schemas
-from foveate.index.store import ModelRecord, Store
+from foveate.index.schema import TERMS
+from foveate.index.statistics import WordCounts, count
+from foveate.index.store import Store
 from tests.profiles import NIGHTLY
 
 ROOT = Path(__file__).parents[2]
@@ -63,9 +64,9 @@ def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, m
 def test_what_a_killed_writer_left_is_undone(index, folder, small_encoder):
     index.add(folder)
     before = index.search("herring", top_k=99)
-    with Store(index.path).writing(index.state.model) as writer:  # which never commits
-        writer.tables["documents"].delete("title = 'Fish'")
-        writer.tables["sentences"].delete("true")
+    with Store(index.path).writing(index.state.model, list) as writer:  # which never commits
+        writer.delete([0, 1])
+        writer.add(writer.table.to_table(filter="document = 2"))
     assert Index.open(index.path, model=small_encoder).search("herring", top_k=99) == before
     assert index.verify() == []
     (folder / "new.txt").write_text("Crabs walk.")
@@ -76,7 +77,7 @@ def test_what_a_killed_writer_left_is_undone(index, folder, small_encoder):
 
 def test_a_library_that_was_never_finished_is_begun_again(index, folder):
     index.add(folder)
-    (index.path / "library.json").unlink()
+    shutil.rmtree(index.path / "library.lance" / "_versions")
     assert index.add(folder).added == 4
     assert index.verify() == []
 
@@ -103,13 +104,12 @@ def test_a_library_that_cannot_be_written_is_said(index, folder, monkeypatch):
 def test_a_full_disk_is_said_and_loses_nothing(index, folder, monkeypatch):
     index.add(folder)
     (folder / "new.txt").write_text("Crabs walk.")
-    table = type(Store(index.path).open_tables(index.state)["documents"])
 
-    def fail(self, rows):
+    def fail(*arguments, **options):
         raise RuntimeError("lance error: LanceError(IO): No space left on device, /lance/io.rs:1")
 
     with monkeypatch.context() as patch:
-        patch.setattr(table, "add", fail)
+        patch.setattr("lance.fragment.write_fragments", fail)
         with pytest.raises(OSError, match=r"No space left on device\): what was committed"):
             index.add(folder)
     assert len(index) == 4
@@ -188,10 +188,9 @@ def test_another_process_that_writes_is_named(index, folder):
     assert index.add(folder).unchanged == 4
 
 
-@pytest.mark.parametrize("table", ["documents", "sections", "sentences", "terms"])
-def test_a_table_that_holds_something_else_is_noticed(index, folder, table):
+def test_a_table_that_holds_something_else_is_noticed(index, folder):
     index.add(folder)
-    for path in (index.path / f"{table}.lance" / "data").iterdir():
+    for path in (index.path / "library.lance" / "data").iterdir():
         content = bytearray(path.read_bytes())
         third = len(content) // 3
         content[third : 2 * third] = bytes(b ^ 0x55 for b in content[third : 2 * third])
@@ -199,51 +198,35 @@ def test_a_table_that_holds_something_else_is_noticed(index, folder, table):
     assert index.verify()
 
 
-def test_a_table_without_its_files_is_noticed(index, folder):
-    index.add(folder)
-    for path in (index.path / "sentences.lance" / "data").iterdir():
-        path.unlink()
-    assert index.verify()
-    with pytest.raises(LibraryError, match="otherwise restore it from a copy"):
-        index.search("herring", where="text LIKE '%a%'")
-
-
-@pytest.mark.parametrize("table", ["documents", "sections", "sentences", "terms"])
-def test_a_damaged_table_is_noticed(index, folder, table, small_encoder):
-    index.add(folder)
-    for path in (index.path / f"{table}.lance" / "data").iterdir():
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    damaged = Index.open(index.path, model=small_encoder)
-    assert damaged.verify()
-    with pytest.raises(LibraryError, match="otherwise restore it from a copy"):
-        damaged.search("herring", by="section")
-
-
 def test_wrong_rows_are_noticed(index, folder):
     index.add(folder)
-    with Store(index.path).writing(index.state.model) as writer:
-        writer.tables["sentences"].update(where="text = 'Cod swim.'", values={"text": "Cod swam."})
-        writer.tables["sections"].delete("text = 'Eel'")
-        writer.tables["documents"].update(where="title = 'Whale'", values={"date": "2021"})
-        writer.tables["terms"].delete("term = 'salt'")
-        writer.commit()
+    table = Store(index.path).open()
+    table.update({"text": "'Cod swam.'"}, "text = 'Cod swim.'")
+    table.delete("text = 'Eel'")
+    table.update({"date": "'2021'"}, "title = 'Whale'")
+    table.delete("key < -1")
     problems = index.verify()
-    assert any("differ from its text" in problem for problem in problems)
+    assert any("has sentences that differ from its text in their text" in one for one in problems)
     assert any("has 1 sections instead of 2" in problem for problem in problems)
-    assert any("whale.md has another date in the table" in problem for problem in problems)
-    assert any("words of 1 documents are not counted as they should" in one for one in problems)
+    assert any("in their date" in one for one in problems)
+    assert any("words are not counted as they should be" in one for one in problems)
 
 
-def test_a_state_of_another_version_or_none_is_said(index, folder):
+def test_a_table_of_another_program_or_version_is_said(index, folder, monkeypatch):
+    import lance
+
     index.add(folder)
-    state = index.path / "library.json"
-    fields = json.loads(state.read_text())
-    state.write_text(json.dumps({**fields, "schema": 99}))
-    with pytest.raises(LibraryError, match=r"another version of foveate \(format 99, .*: index"):
-        Index.open(index.path)
-    state.write_text("{")
-    with pytest.raises(LibraryError, match=r"library\.json is damaged"):
-        Index.open(index.path)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "SCHEMA_VERSION", 99)
+        with pytest.raises(LibraryError, match=r"another version of foveate: index the files into"):
+            Index.open(index.path)
+    lance.write_dataset(pa.table({"a": [1]}), folder / "other" / "library.lance")
+    with pytest.raises(LibraryError, match="was made by another program: index the files into a"):
+        Index.open(folder / "other")
+    (folder / "old").mkdir()
+    (folder / "old" / "library.json").write_text("{}")
+    with pytest.raises(LibraryError, match="was made by an earlier version of foveate: index the"):
+        Index.open(folder / "old")
 
 
 def test_a_library_may_be_moved_and_copied(index, folder, small_encoder, tmp_path):
@@ -261,57 +244,92 @@ def test_compacting_removes_what_is_not_needed(index, folder):
     before = index.size()
     index.compact()
     assert index.size() < before
-    assert len(list((index.path / "sentences.lance" / "data").iterdir())) == 1
-    rows = Store(index.path).open_tables(index.state)["terms"].to_arrow().to_pylist()
-    assert len({(row["term"], row["kind"]) for row in rows}) == len(rows)
-    assert "white" not in {row["term"] for row in rows}
+    assert len(list((index.path / "library.lance" / "data").iterdir())) == 1
+    [counts] = Store(index.path).word_counts(Store(index.path).open()).values()
+    assert counts.frequency("cod").tolist() == [1, 1, 1]
+    assert not counts.frequency("white").any()
 
 
-def test_merged_postings_are_those_of_live_documents():
-    schema = schemas(4)["terms"]
-
-    def row(term, documents):
-        sizes = {"positions": documents, "counts": [7] * len(documents)}
-        return {"term": term, "kind": 0, "documents": documents, **sizes}
-
-    rows = [row("eel", [1, 2]), row("cod", [1]), row("cod", [2, 3]), row("eel", [2]), row("a", [1])]
-    merged = merge_postings(pa.Table.from_pylist(rows, schema), np.array([2, 3]))
-    assert merged.to_pylist() == [row("cod", [2, 3]), row("eel", [2, 2])]
+sentences = st.lists(st.sampled_from("abcdef"), max_size=4).map(
+    lambda w: "".join(f" {x} " for x in w)
+)
 
 
-def test_a_table_with_an_index_may_grow(tmp_path, monkeypatch):
-    """Lance merges what is new and, not at the same time, that with what is indexed."""
-    monkeypatch.setattr(store, "ROWS_WITHOUT_INDEX", 2000)
-    schema, size = schemas(1)["sentences"], 1000
-    known = {
-        "key": pa.array(range(size)),
-        "document": pa.array(range(size)),
-        "vector": pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(size, np.float16)), 1),
-    }
-    columns = [known.get(field.name, pa.nulls(size, field.type)) for field in schema]
-    rows = pa.table(columns, schema=schema)
-    with Store(tmp_path / "library").writing(ModelRecord(None, "", "tree", 1)) as writer:
-        for _ in range(70):
-            writer.add({"sentences": rows})
-            writer.commit()
-            writer.tidy(is_end=False)
-        assert writer.tables["sentences"].count_rows() == 70 * size
-    assert Store(tmp_path / "library").read_state().num_sentences == 70 * size
+@given(st.lists(st.tuples(st.sampled_from(("sentence", "section", "document")), sentences)))
+def test_counted_words_are_those_of_the_rows(texts):
+    rows = pa.table(
+        {
+            "level": pa.array([level for level, _ in texts], pa.string()),
+            **{
+                column: pa.array(
+                    [text if level == of_level else None for level, text in texts], pa.string()
+                )
+                for of_level, column in TERMS.items()
+            },
+        }
+    )
+    totals, counts = count(rows)
+    for i, of_level in enumerate(TERMS):
+        split = [text.split() for level, text in texts if level == of_level]
+        assert totals.num_texts(of_level) == len(split)
+        assert totals.mean_length(of_level) == max(sum(map(len, split)) / max(len(split), 1), 1)
+        for word in "abcdefg":
+            assert counts.frequency(word)[i] == sum(word in text for text in split)
+    halves = [count(rows.slice(0, 2))[1], count(rows.slice(2))[1]]
+    assert WordCounts.total(halves).words == counts.words
+    assert (WordCounts.total(halves).frequencies == counts.frequencies).all()
+    rest = WordCounts.total([counts], removed=halves[:1])
+    assert rest.words == halves[1].words
 
 
-def test_tables_get_indexes_and_few_files(index, monkeypatch):
+def test_libraries_get_indexes_and_few_files(index, monkeypatch):
     monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
     monkeypatch.setattr(store, "MAX_FRAGMENTS", 4)
-    monkeypatch.setattr(store, "MAX_BATCHES", 3)
     monkeypatch.setattr(store, "ROWS_WITHOUT_INDEX", 10)
-    names = ("cod", "eel", "ray", "crab", "whale", "herring", "gull")
+    monkeypatch.setattr(store, "LEAST_FOR_VECTOR_INDEX", 300)
+    names = [f"{name} {i}" for name in ("cod", "eel", "ray", "crab") for i in range(60)]
     documents = [Document.from_text(f"The {name} eats. It sleeps.", source=name) for name in names]
-    index.add(documents)
-    tables = Store(index.path).open_tables(index.state)
-    assert {one.columns[0] for one in tables["sentences"].list_indices()} == {"key"}
-    assert all(table.stats()["fragment_stats"]["num_fragments"] <= 4 for table in tables.values())
-    assert index.state.num_batches <= 3
+    index.add(documents[:10])
+    table = Store(index.path).open()
+    assert "vector_idx" not in {one.name for one in table.describe_indices()}
+    assert table.stats.index_stats("key_idx")["num_unindexed_rows"] < 10
+    assert len(table.get_fragments()) <= 5
+    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2000)
+    index.add(documents[10:])
+    index.compact()
+    table = Store(index.path).open()
+    assert "vector_idx" in {one.name for one in table.describe_indices()}
     index.add([Document.from_text("The squid eats. It sleeps.", source="squid")])
     assert index.verify() == []
-    assert {hit.span.document for hit in index.search("squid", top_k=99)} == {*names, "squid"}
+    hits = index.search("squid", top_k=999, by="document")
+    assert {hit.span.document for hit in hits} == {*names, "squid"}
+    assert hits[0].span.document == "squid"
+
+
+def test_an_export_has_keys_terms_and_vectors(index, folder, tmp_path):
+    index.add(folder)
+    path = tmp_path / "sea.parquet"
+    num_rows = index.export(path)
+    rows = pq.read_table(path)
+    assert rows.num_rows == num_rows
+    found = {
+        row["text"]: (row["sentence_terms"].split(), len(row["vector"]))
+        for row in rows.to_pylist()
+        if row["level"] == "sentence"
+    }
+    assert found["Eels are long."] == (["eels", "are", "long"], index.state.model.dimension)
+    frequencies = {
+        word: row["frequencies"][3 * i : 3 * i + 3]
+        for row in rows.to_pylist()
+        for i, word in enumerate(row["words"] or ())
+    }
+    assert frequencies["herring"] == [2, 2, 2]
+    keys = dict(zip(rows["key"].to_pylist(), rows["text"].to_pylist(), strict=True))
+    (folder / "salt.txt").write_text("Salt is grey.")
+    index.add(folder)
+    index.compact()
+    index.export(path)
+    rows = pq.read_table(path)
+    for key, text in zip(rows["key"].to_pylist(), rows["text"].to_pylist(), strict=True):
+        assert key < 0 or keys.get(key, text) == text

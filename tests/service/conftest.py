@@ -93,7 +93,7 @@ def serving(encoder, **options):
 @pytest.fixture(scope="session")
 def library_folder(tmp_path_factory, small_encoder):
     """A library of a text and a PDF."""
-    pytest.importorskip("lancedb", reason="a library needs the extra `index`")
+    pytest.importorskip("lance", reason="a library needs the extra `index`")
     folder = tmp_path_factory.mktemp("files")
     (folder / "fish.md").write_text(FISH)
     (folder / "salt.txt").write_text("Salt is white. It comes from the sea. Miners dig for it.\n")

@@ -323,8 +323,7 @@ def test_a_library_that_is_removed(small_encoder, library_folder, tmp_path):
     shutil.copytree(library_folder, folder)
     with serving(small_encoder, library=folder) as served:
         assert served.client.post("/search", json={"query": "cod"}).status_code == 200
-        state = folder / "library.json"
-        state.write_text("{")
+        shutil.rmtree(folder / "library.lance" / "_versions")
         assert served.client.get("/documents").status_code == 503
         shutil.rmtree(folder)
         for path, arguments in (("/search", {"query": "cod"}), ("/ask", {"query": "cod"})):

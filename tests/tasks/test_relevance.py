@@ -10,8 +10,9 @@ from foveate import Document, search
 from foveate.inference import DocumentVectors
 from foveate.inference.encoder import Context
 from foveate.tasks.bm25 import bm25, count_terms
-from foveate.tasks.relevance import WEIGHTS, match, relevance
+from foveate.tasks.relevance import match, relevance
 from foveate.tasks.terms import terms
+from foveate.tasks.weights import WEIGHTS
 
 EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
 

@@ -268,6 +268,7 @@ def results_as_json(
             "best": span_as_json(result.best),
             "score": round(result.score, 4),
             "likely": result.likely,
+            "copies": list(result.copies),
             "language": documents[result.document_idx].language,
             "before": _join(one for one in near if one.span.end <= result.quoted.start),
             "after": _join(one for one in near if one.span.start >= result.quoted.end),
@@ -305,6 +306,7 @@ def show_results(
     for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
         where = [result.span.document] if are_named else []
         where.append(place(result.span) if result.span.path else result.span.text)
+        where += [f"also in {name}" for name in result.copies]
         show_sentences(near, " · ".join(filter(None, where)), f"{result.score:.2f}")
 
 
@@ -407,8 +409,8 @@ def show_path(kind: str, path: str | Path) -> None:
 
 
 def open_library(path: Path, model: str | None = None, loading: Loading | None = None) -> "Index":
-    """Open a library."""
-    prepare()
+    """Open a library, which loads torch only when it must."""
+    _silence()
     from foveate.index import Index
 
     return Index.open(path, model=model, **(loading.options() if loading else {}))
@@ -459,7 +461,7 @@ def prepare() -> None:
     """Import what runs models, and turn off the messages of transformers and the hub."""
     _silence()
     with progress("Starting", None):
-        import foveate.inference  # noqa: F401  (takes seconds)
+        import foveate.inference.encoder  # noqa: F401  (takes seconds)
 
 
 def _silence() -> None:

@@ -39,7 +39,8 @@ def command(
             "--library",
             "-l",
             metavar="DIR",
-            help="The folder of the library, which is created if it does not exist.",
+            help="The folder of the library, or its URL in an object store (s3://…, gs://…, az://…), "
+            "which is created if it does not exist.",
             show_default=False,
         ),
     ],
@@ -178,12 +179,12 @@ def command(
         )
     say_skipped(changes.skipped)
     if json:
-        common.print_json(_as_json(library, changes))
+        common.print_json(_as_json(index.path, changes))
     else:
-        _show(library, changes, index.state)
+        _show(index.path, changes, index.state)
 
 
-def _as_json(library: Path, changes: "Changes") -> dict[str, Any]:
+def _as_json(library: "str | Path", changes: "Changes") -> dict[str, Any]:
     """Return what was done to a library."""
     return {
         "library": str(library),
@@ -198,7 +199,7 @@ def _as_json(library: Path, changes: "Changes") -> dict[str, Any]:
     }
 
 
-def _show(library: Path, changes: "Changes", state: "State") -> None:
+def _show(library: "str | Path", changes: "Changes", state: "State") -> None:
     """Print how many files were added or the like, and how much the library holds now."""
     counts = (
         (changes.added, "added"),

@@ -138,6 +138,22 @@ def verify(library: Folder) -> None:
     )
 
 
+@app.command("export")
+def export(
+    library: Folder,
+    output: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The Parquet file.", show_default=False)
+    ],
+) -> None:
+    """Write all rows with their terms and vectors to a Parquet file, for another search engine.
+
+    \b
+    foveate library export papers.library papers.parquet
+    """
+    num_rows = common.open_library(library).export(output)
+    common.show_path(common.count(num_rows, "row"), output)
+
+
 @app.command("compact")
 def compact(library: Folder) -> None:
     """Merge small files, and free the space of removed documents.

@@ -137,7 +137,7 @@ class _FileReader:
             folders[:] = sorted(
                 one
                 for one in folders
-                if not (one.startswith(".") or Path(name, one, "library.json").exists())
+                if not (one.startswith(".") or Path(name, one, "library.lance").exists())
             )
             if set(MAILDIR) <= set(folders):
                 folders[:] = [one for one in folders if one not in (*MAILDIR, "tmp")]

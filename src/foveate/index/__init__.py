@@ -4,8 +4,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-if not (find_spec("lancedb") and find_spec("pyarrow")):
-    raise ImportError("a library on disk needs LanceDB: run `pip install 'foveate[index]'`")
+if not (find_spec("lance") and find_spec("pyarrow")):
+    raise ImportError("a library on disk needs Lance: run `pip install 'foveate[index]'`")
 
 if TYPE_CHECKING:
     from foveate.index.answers import LibrarySentence

@@ -9,11 +9,11 @@ import torch
 from foveate.documents import Document, Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import join_sentences
-from foveate.index.conditions import Mask
+from foveate.index.schema import documents_of, pack_keys, vectors_of
 from foveate.index.search import Request
-from foveate.index.snapshot import Snapshot
+from foveate.index.snapshot import Snapshot, keys_of
 from foveate.index.vectors import document_vectors
-from foveate.inference import Encoder
+from foveate.inference import DocumentVectors, Encoder
 from foveate.tasks.candidates import candidates
 from foveate.tasks.context import Prompt, fit, weigh
 from foveate.tasks.prompt import outline
@@ -37,21 +37,26 @@ class LibrarySentence(SummarySentence):
     document_idx: int
 
 
-def only_document(snapshot: Snapshot, allowed: Mask | None) -> int:
-    """Return the number of the one document that has allowed sentences.
+def only_document(snapshot: Snapshot, condition: str | None) -> int:
+    """Return the number of the one document that has sentences that satisfy a condition.
 
     Raises:
         ValueError: There is none, or there are several.
     """
-    documents = np.unique(
-        snapshot.sentence_document if allowed is None else snapshot.sentence_document[allowed]
-    )
-    if len(documents) != 1:
+    rows = snapshot.read(["document"], condition or "level = 'sentence'")
+    numbers = rows["document"].unique().to_pylist()
+    if len(numbers) != 1:
         raise ValueError(
-            f"{len(documents):,} documents match, and without a query, one is summarized: choose "
+            f"{len(numbers):,} documents match, and without a query, one is summarized: choose "
             "it by its path, or give a query"
         )
-    return int(snapshot.numbers[documents[0]])
+    return int(numbers[0])
+
+
+def read_vectors(snapshot: Snapshot, number: int) -> DocumentVectors:
+    """Return the vectors of a document, scaled to unit length and rounded to float16."""
+    columns = ("key", "level", "salience", "vector")
+    return document_vectors(snapshot.read(columns, f"document = {number}"))
 
 
 def of_library(summary: Summary, number: int) -> Summary:
@@ -68,7 +73,7 @@ def summarize(
     encoder: Encoder,
     sentences: int | None,
     words: int | None,
-    allowed: Mask | None,
+    condition: str | None,
     unpack: Unpack,
 ) -> Summary:
     """Choose sentences about a query from the documents that match it best.
@@ -81,38 +86,40 @@ def summarize(
         encoder: The model that made it.
         sentences: Budget in sentences.
         words: Budget in words instead.
-        allowed: `(sentences,)`, those that may be chosen; None for all.
+        condition: What the sentences that may be chosen satisfy.
         unpack: Returns the document with a given number.
 
     Returns:
         The summary. Sentences of the same document are kept together, in its order; those of the
         document whose sentence was chosen first come first.
     """
-    if not snapshot.num_documents:
+    if not snapshot.state.num_documents:
         return Summary("", ())
-    request = Request(query, snapshot, encoder, "document")
-    documents, _ = request.best(_DOCUMENTS, allowed)
-    rows: list[int] = []
+    request = Request(query, snapshot, encoder, "document", condition)
+    documents, _, inside = request.units(_DOCUMENTS)
+    inside = inside.filter(inside["is_allowed"])
+    keys: list[int] = []
     spans: list[Span] = []
     numbers: list[int] = []
-    for document_idx in documents.tolist():
-        number = int(snapshot.numbers[document_idx])
+    allowed = set(inside["key"].to_pylist())
+    for number in documents_of(keys_of(documents)).tolist():
         document = unpack(number)
         document_spans = document.spans()
-        start = int(snapshot.sentence_starts[document_idx])
-        for i in candidates(document, skip_backchannels=False):
-            if allowed is None or allowed[start + i]:
-                rows.append(start + i)
+        chosen_from = list(candidates(document, skip_backchannels=False))
+        of_document = pack_keys(number, "sentence", chosen_from).tolist()
+        for i, key in zip(chosen_from, of_document, strict=True):
+            if key in allowed:
+                keys.append(key)
                 spans.append(document_spans[i])
                 numbers.append(number)
-    if not rows:
+    if not keys:
         return Summary("", ())
-    idx = np.array(rows)
+    rows = inside.take(np.searchsorted(keys_of(inside), keys))
     costs = [1 if words is None else len(span.text.split()) for span in spans]
-    scores = request.score_sentences(idx)
+    scores = request.score_sentences(rows)
     chosen = choose(
         torch.from_numpy(scores),
-        torch.from_numpy(snapshot.sentences[idx].astype(np.float64)),
+        torch.from_numpy(vectors_of(rows["vector"]).astype(np.float64)),
         [span.text for span in spans],
         torch.tensor(costs),
         words or sentences or DEFAULT_SENTENCES,
@@ -130,7 +137,7 @@ def context(
     encoder: Encoder,
     tokens: int,
     count: Counter,
-    allowed: Mask | None,
+    condition: str | None,
     unpack: Unpack,
 ) -> Prompt:
     """Show the documents that match a query best, or one document; see `foveate.context`.
@@ -141,7 +148,7 @@ def context(
         encoder: The model that made it.
         tokens: The budget.
         count: Counts tokens.
-        allowed: `(sentences,)`, those that may be shown; None for all.
+        condition: What the sentences that may be shown satisfy.
         unpack: Returns the document with a given number.
 
     Raises:
@@ -149,20 +156,23 @@ def context(
             small.
     """
     if query is None:
-        numbers = [only_document(snapshot, allowed)]
+        numbers = [only_document(snapshot, condition)]
     else:
-        idx, _ = Request(query, snapshot, encoder, "document").best(_DOCUMENTS, allowed)
-        numbers = [int(snapshot.numbers[i]) for i in idx.tolist()]
+        request = Request(query, snapshot, encoder, "document", condition)
+        numbers = documents_of(keys_of(request.units(_DOCUMENTS)[0])).tolist()
     if not numbers:
         raise ValueError("no document of the library matches: give other conditions")
     documents = [unpack(number) for number in numbers]
     parts = outline(documents)
-    vectors = [document_vectors(snapshot, number) for number in numbers]
+    vectors = [read_vectors(snapshot, number) for number in numbers]
     weights = weigh(query, documents, vectors, parts, encoder)
-    if allowed is not None:
-        starts, ends = snapshot.sentence_starts, snapshot.sentence_ends
-        rows = snapshot.document_idx(np.array(numbers)).tolist()
-        may_show = np.concatenate([allowed[starts[i] : ends[i]] for i in rows])
+    if condition:
+        allowed = snapshot.read(["key"], condition)["key"].to_numpy()
+        keys = [
+            pack_keys(number, "sentence", np.arange(len(one.sentences)))
+            for number, one in zip(numbers, vectors, strict=True)
+        ]
+        may_show = np.isin(np.concatenate(keys), allowed)
         weights = weights * may_show
         parts = [
             part._replace(

@@ -22,12 +22,10 @@ from foveate.documents import Document
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index import reading
-from foveate.index.lance import quote_list, read
-from foveate.index.postings import merge_postings
 from foveate.index.reading import Batch, Done, File, Unit, group_files, read_unit
 from foveate.index.records import FileRecord, renumber
 from foveate.index.sources import Source, describe
-from foveate.index.store import ModelRecord, Writer
+from foveate.index.store import ModelRecord, Writer, quote_list
 from foveate.index.vectors import add_vectors
 from foveate.inference import Encoder
 
@@ -96,7 +94,7 @@ class Part:
     """Documents of a unit that were read and encoded.
 
     Attributes:
-        tables: Rows of each table, in which documents are numbered from 0; None if there are none.
+        rows: Their rows, in which documents are numbered from 0; None if there are none.
         num_documents: Number of documents.
         num_characters: Number of their characters.
         done: The files that end here; a file that does not end here continues in the next part.
@@ -107,7 +105,7 @@ class Part:
             documents already read from it.
     """
 
-    tables: dict[str, pa.Table] | None = None
+    rows: pa.Table | None = None
     num_documents: int = 0
     num_characters: int = 0
     done: Sequence[Done] = ()
@@ -135,12 +133,12 @@ def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
 
 def encode_batch(job: Job, batch: Batch) -> Part:
     """Encode what was read."""
-    tables = None
-    if batch.documents:
+    rows = None
+    if batch.rows is not None:
         vectors = job.load_encoder().encode(batch.documents, show_progress=False)
-        tables = add_vectors(batch.tables, vectors)
+        rows = add_vectors(batch.rows, vectors)
     return Part(
-        tables=tables,
+        rows=rows,
         num_documents=len(batch.documents),
         num_characters=batch.num_characters,
         done=batch.done,
@@ -176,7 +174,7 @@ class Builder:
         self._on_error = on_error
         self._on_file = on_file or (lambda size: None)
         self._known: dict[str, Known | None] = {}  # files that are not written yet
-        self._tables: list[dict[str, pa.Table]] = []  # rows that are not written yet
+        self._rows: list[pa.Table] = []  # that are not written yet
         self._done: list[str] = []  # files whose last rows are among these
         self._num_open = 0  # documents of the file that is not done
         self._unwritten = self._uncommitted = 0  # characters
@@ -258,9 +256,9 @@ class Builder:
         for name, error in part.failures:
             self.fail(name, error)
         self.changes.skipped += part.skipped
-        if part.tables is not None:
+        if part.rows is not None:
             first = self.writer.new_documents(part.num_documents)
-            self._tables.append(renumber(part.tables, first))
+            self._rows.append(renumber(part.rows, first))
         self._num_open += part.num_documents
         self._unwritten += part.num_characters
         for file in part.done:
@@ -286,18 +284,11 @@ class Builder:
 
     def _write(self) -> None:
         """Write the rows that are in memory."""
-        if self._tables:
-            tables = {
-                name: pa.concat_tables([tables[name] for tables in self._tables])
-                for name in self._tables[0]
-            }
-            if len(self._tables) > 1:
-                documents = tables["documents"]["document"].to_numpy()
-                tables["terms"] = merge_postings(tables["terms"], documents)
-            self.writer.add(tables)
+        if self._rows:
+            self.writer.add(pa.concat_tables(self._rows))
         self._uncommitted += self._unwritten
         self._unwritten = 0
-        self._tables = []
+        self._rows = []
         for name in self._done:
             del self._known[name]
         self._done = []
@@ -322,8 +313,8 @@ def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:
     if not names:
         return {}
     columns = ("file", "sha256", "size", "modified", "indexed", "document")
-    with writer.store.explained():
-        files = read(writer.tables["documents"], columns, f"file IN {quote_list(names)}")
+    wanted = f"file IN {quote_list(names)} AND level = 'document'"
+    files = writer.store.read(writer.table, columns, wanted)
     for i, name in enumerate(columns):
         if name in ("modified", "indexed"):
             files = files.set_column(i, name, files[name].cast("int64"))

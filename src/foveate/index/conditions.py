@@ -1,6 +1,5 @@
 """Conditions that the results of a search must satisfy."""
 
-import fnmatch
 import glob
 import os
 import re
@@ -10,14 +9,9 @@ from operator import index
 from os import PathLike, fspath
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
-from foveate.index.lance import LanceError, quote, read, reason_of
-from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
+from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, pack_keys
 from foveate.index.snapshot import Snapshot
-
-Mask = npt.NDArray[np.bool_]
+from foveate.index.store import quote
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
 _NOT_ALLOWED = re.compile(r"--|/\*|[$?;\\\"`]")
@@ -65,18 +59,15 @@ _MULTIPLIES = re.compile(r"\b(array_to_string|coalesce)\s*\([^()]*\(", re.IGNORE
 """Calls within which each further call could multiply what is allocated: `array_to_string` repeats
 its separator, and Lance's plan has the first argument of `coalesce` twice."""
 
-_CONDITION_ERRORS = ("Execution error", "Invalid user input")
-"""What Lance's message says if a condition cannot be evaluated for some values, or parsed."""
 
-
-def allowed_sentences(
+def as_condition(
     snapshot: Snapshot,
     where: str | Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
     section: str | None = None,
     document: int | None = None,
-) -> Mask | None:
-    """Find the sentences that satisfy conditions.
+) -> str | None:
+    """Check conditions, and join them to one on the rows of sentences; None if there are none.
 
     Args:
         snapshot: The library.
@@ -85,59 +76,32 @@ def allowed_sentences(
         section: A part of the title of a section around the sentence, ignoring case.
         document: The number of the document.
 
-    Returns:
-        `(sentences,)`; None if there are no conditions.
-
     Raises:
         TypeError: The number of the document is not an integer.
         ValueError: A condition is not SQL, names a column that does not exist, or calls a function
             that is not allowed; or there is no document with this number.
     """
-    conditions = [where] if isinstance(where, str) else list(where or ())
+    joined: list[str] = []
+    for condition in [where] if isinstance(where, str) else where or ():
+        check_condition(condition)
+        _check_columns(condition)
+        snapshot.check(condition, _shown(condition))
+        joined.append(condition)
+    if path is not None:
+        joined.append(f"regexp_like(source, {quote(_path_pattern(fspath(path)))})")
+    if document is not None:
+        number = index(document)
+        if not snapshot.fetch(pack_keys([number], "document", 0), ["key"]).num_rows:
+            raise ValueError(
+                f"the library has no document number {number}: documents() lists those that it has"
+            )
+        joined.append(f"document = {number}")
     if section is not None:
         title = quote(section.lower())
-        conditions.append(f"contains(lower(array_to_string(section, ' › ')), {title})")
-    if not conditions and path is None and document is None:
+        joined.append(f"contains(lower(array_to_string(section, ' › ')), {title})")
+    if not joined:
         return None
-    allowed = np.ones(snapshot.num_sentences, np.bool_)
-    for condition in conditions:
-        allowed &= _satisfying(condition, snapshot)
-    if path is not None:
-        allowed &= _in_path(fspath(path), snapshot)[snapshot.sentence_document]
-    if document is not None:
-        allowed &= _in_document(index(document), snapshot)
-    return allowed
-
-
-def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
-    """Return whether each sentence satisfies a condition, itself or its document."""
-    check_condition(condition)
-    table = _table(condition)
-    try:
-        rows = read(
-            snapshot.tables[table],
-            ("document",) if table == "documents" else ("document", "position"),
-            condition,
-        )
-    except (ValueError, RuntimeError) as error:
-        is_condition = any(kind in str(error) for kind in _CONDITION_ERRORS)
-        is_condition |= isinstance(error, LanceError)  # a panic, to which conditions lead
-        if isinstance(error, RuntimeError) and not is_condition:
-            with snapshot.store.explained():  # the table is to blame, not the condition
-                raise
-        raise ValueError(
-            f"the condition {_shown(condition)} cannot be evaluated ({reason_of(error)}): "
-            "write it as after WHERE in SQL, with texts in single quotes"
-        ) from error
-    numbers = rows["document"].to_numpy()
-    if table == "documents":
-        documents = np.zeros(snapshot.num_documents, np.bool_)
-        documents[snapshot.document_idx(numbers)] = True
-        return documents[snapshot.sentence_document]
-    sentences = np.zeros(snapshot.num_sentences, np.bool_)
-    positions = rows["position"].to_numpy()
-    sentences[snapshot.places(snapshot.sentence_ends, numbers, positions)] = True
-    return sentences
+    return " AND ".join(f"({one})" for one in (*joined, "level = 'sentence'"))
 
 
 def without_texts(condition: str) -> str:
@@ -202,8 +166,12 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…")
 
 
-def _table(condition: str) -> str:
-    """Return the table that has the columns of a condition."""
+def _check_columns(condition: str) -> None:
+    """Refuse a condition that names other columns than those of documents and sentences, or none.
+
+    Raises:
+        ValueError: It does.
+    """
     unquoted = _TYPE.sub(",", without_texts(condition))
     words = [word for word, calls in _IDENTIFIER.findall(unquoted) if not calls]
     names = [word for word in words if not word[0].isdigit() and word.lower() not in _WORDS]
@@ -218,35 +186,35 @@ def _table(condition: str) -> str:
         raise ValueError(
             f"the condition {_shown(condition)} names no column: use {', '.join(known)}"
         )
-    of_documents = [name in DOCUMENT_COLUMNS for name in names]
-    if len(set(of_documents)) > 1:
-        raise ValueError(
-            f"the condition {_shown(condition)} is about both documents "
-            f"({', '.join(DOCUMENT_COLUMNS)}) and sentences ({', '.join(SENTENCE_COLUMNS)}): "
-            "give two conditions"
-        )
-    return "documents" if of_documents[0] else "sentences"
 
 
-def _in_document(number: int, snapshot: Snapshot) -> Mask:
-    """Return whether each sentence is in the document with a number."""
-    [idx] = snapshot.document_idx(np.array([number]))
-    if idx < 0:
-        raise ValueError(
-            f"the library has no document number {number}: documents() lists those that it has"
-        )
-    is_inside: Mask = snapshot.sentence_document == idx
-    return is_inside
-
-
-def _in_path(path: str, snapshot: Snapshot) -> Mask:
-    """Return whether each document is at a path, in a folder, or matches a pattern."""
+def _path_pattern(path: str) -> str:
+    """Return a regular expression of the names of documents at a path, in a folder, or the like."""
     names = [glob.escape(os.path.normpath(path)), os.path.normpath(path)]
     if Path(path).exists():
         names = [glob.escape(os.path.abspath(path))]  # noqa: PTH100 (resolve would follow links)
     folders = ("",) if os.path.isabs(names[0]) else ("", f"*{os.sep}")  # noqa: PTH117
     parts = ("", f"{os.sep}*", ":*")  # of a folder or an archive; a record
     patterns = [folder + name + part for name in names for folder in folders for part in parts]
-    is_inside = re.compile("|".join(map(fnmatch.translate, patterns))).match
-    numbers = snapshot.numbers.tolist()
-    return np.array([bool(is_inside(snapshot.sources[number])) for number in numbers], np.bool_)
+    return f"^(?s:{'|'.join(map(_as_expression, patterns))})$"
+
+
+_GLOB = re.compile(r"(\*)|(\?)|\[(!?)(\]?[^\]]*)\]|(.)", re.DOTALL)
+
+
+def _as_expression(pattern: str) -> str:
+    """Return the regular expression of a pattern with `*`, `?` and `[…]`.
+
+    Those of `fnmatch.translate` have what Rust's do not know.
+    """
+
+    def part(match: re.Match[str]) -> str:
+        star, mark, negation, characters, other = match.groups()
+        if star or mark:
+            return ".*" if star else "."
+        if other:
+            return re.escape(other)
+        escaped = re.sub(r"([\[\]\\^&~])", r"\\\1", characters)
+        return f"[{'^' if negation else ''}{escaped}]"
+
+    return _GLOB.sub(part, pattern)

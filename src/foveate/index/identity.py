@@ -3,12 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from foveate.index.store import ModelRecord
+from foveate.index.store import IN_MEMORY, ModelRecord
 from foveate.inference import Encoder, default_model_path
 from foveate.inference.weights import hash_files, hash_weights, loaded_weights, stamp_files
-
-IN_MEMORY = "a model in memory"
-"""The name of a model that cannot be loaded by name: its weights are in no file."""
 
 
 def identify(encoder: Encoder) -> ModelRecord:

@@ -1,8 +1,9 @@
 """A library of documents on disk: built once, kept up to date, and searched immediately."""
 
 import os
+import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
@@ -17,39 +18,32 @@ import pyarrow as pa
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
-from foveate.index.answers import context, of_library, only_document, summarize
-from foveate.index.build import Builder, Changes, Engine, Job
-from foveate.index.conditions import allowed_sentences
-from foveate.index.identity import IN_MEMORY, identify, identify_checkpoint
-from foveate.index.lance import read, read_batches
-from foveate.index.readers import ReaderPool
+from foveate.files import atomic_write
+from foveate.index.conditions import as_condition
 from foveate.index.records import unpack_document
-from foveate.index.schema import DOCUMENT_COLUMNS
+from foveate.index.schema import DOCUMENT_COLUMNS, pack_keys
 from foveate.index.search import find
 from foveate.index.snapshot import Snapshot
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
-from foveate.index.store import (
-    LibraryError,
-    ModelRecord,
-    State,
-    Store,
-    check_model,
-)
-from foveate.index.vectors import document_vectors
-from foveate.index.verify import verify
-from foveate.inference import DocumentVectors, Encoder, as_encoder
+from foveate.index.store import IN_MEMORY, LibraryError, ModelRecord, State, Store, check_model
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
-from foveate.tasks.ask import Answer
-from foveate.tasks.context import DEFAULT_TOKENS, Prompt
 from foveate.tasks.hits import Hit
 from foveate.tasks.rerank import RERANKED, check_rerank
 from foveate.tasks.rerank import rerank as rerank_hits
-from foveate.tasks.summarize import Summary, extract
-from foveate.tasks.tokens import token_counter
+from foveate.tasks.tokens import DEFAULT_TOKENS, token_counter
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
     from transformers import PreTrainedTokenizerBase
+
+    from foveate.index.build import Changes, Engine
+    from foveate.inference import DocumentVectors, Encoder
+    from foveate.inference.query_encoder import QueryEncoder
+    from foveate.tasks.ask import Answer
+    from foveate.tasks.context import Prompt
+    from foveate.tasks.summarize import Summary
+
+# What loads torch is imported where it is needed: a search with the default model does without.
 
 _Result = TypeVar("_Result")
 
@@ -120,16 +114,17 @@ class Index:
     """
 
     def __init__(
-        self, store: Store, model: Encoder | str | PathLike[str] | None = None, **options: Any
+        self, store: Store, model: "Encoder | str | PathLike[str] | None" = None, **options: Any
     ) -> None:
         self._store = store
         self._model = model
         self._options = options
         self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
+        self._for_queries: QueryEncoder | None = None
         self._identified: ModelRecord | None = None
         self._snapshot: Snapshot | None = None
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[int, ...] | None = None
         self._unpack = lru_cache(_DOCUMENTS_IN_MEMORY)(self._load_document)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
@@ -141,15 +136,18 @@ class Index:
         cls,
         path: str | PathLike[str],
         *,
-        model: Encoder | str | PathLike[str] | None = None,
+        model: "Encoder | str | PathLike[str] | None" = None,
+        storage_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Self:
         """Open a library.
 
         Args:
-            path: Its folder.
+            path: Its folder, or its URL in an object store, such as "s3://bucket/papers.library".
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library.
+            storage_options: What gives access to the object store, such as `region`; by default
+                what the environment says. See https://lance.org/guide/object_store/.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
@@ -157,8 +155,8 @@ class Index:
             FileNotFoundError: There is no library in the folder.
             ValueError: The path is a file, or the library is damaged, or of another version.
         """
-        store = _store(path)
-        store.read_state()
+        store = _store(path, storage_options)
+        store.open()
         return cls(store, model, **options)
 
     @classmethod
@@ -167,34 +165,36 @@ class Index:
         path: str | PathLike[str],
         *,
         exist_ok: bool = False,
-        model: Encoder | str | PathLike[str] | None = None,
+        model: "Encoder | str | PathLike[str] | None" = None,
+        storage_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Self:
         """Begin a library, whose folder is made when something is first added.
 
         Args:
-            path: Its folder.
+            path: See `open`.
             exist_ok: Open the library if there is one already.
             model: An encoder, or the name or path of its checkpoint; by default foveate's own.
+            storage_options: See `open`.
             options: See `open`.
 
         Raises:
             FileExistsError: There is a library in the folder.
             ValueError: See `open`.
         """
-        store = _store(path)
+        store = _store(path, storage_options)
         if store.exists():
             if not exist_ok:
                 raise FileExistsError(
                     f"there is a library in {path} already: open it with Index.open"
                 )
-            store.read_state()
+            store.open()
         return cls(store, model, **options)
 
     @property
-    def path(self) -> Path:
-        """The library's folder."""
-        return self._store.folder
+    def path(self) -> str | Path:
+        """The library's folder, or its URL in an object store."""
+        return self._store.place
 
     @property
     def state(self) -> State:
@@ -203,16 +203,15 @@ class Index:
         Raises:
             FileNotFoundError: There is no library.
         """
-        return self._store.read_state()
+        return self._read(lambda snapshot: snapshot.state)
 
     def size(self) -> int:
         """Return the total size of the library's files in bytes."""
-        files = (path for path in self.path.rglob("*") if path.is_file())
-        return sum(path.stat().st_size for path in files)
+        return self._store.size()
 
     def __len__(self) -> int:
         """Return the number of documents."""
-        return self._store.read_state().num_documents if self._store.exists() else 0
+        return self.state.num_documents if self._store.exists() else 0
 
     def add(
         self,
@@ -221,9 +220,9 @@ class Index:
         prune: bool = False,
         on_error: ErrorHandler | None = None,
         on_file: Callable[[int], None] | None = None,
-        cluster: Engine | None = None,
+        cluster: "Engine | None" = None,
         **options: Any,
-    ) -> Changes:
+    ) -> "Changes":
         """Add files and documents, and replace those that have changed.
 
         Folders are walked, and everything in archives, mailboxes and files of records is added.
@@ -249,11 +248,14 @@ class Index:
             OSError: The library cannot be written to, or another process is writing to it.
             ValueError: Another model made the library.
         """
+        from foveate.index.build import Builder, Job
+        from foveate.index.readers import ReaderPool
+
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
         job = Job(self._matching_encoder, self._identity(), on_error is None, options)
-        with self._store.writing(job.model) as writer:
+        with self._store.writing(job.model, self._unrelated) as writer:
             builder = Builder(writer, job, cluster or ReaderPool(), on_error, on_file)
             sources = self._sources(paths, builder.fail, builder.skip)
             builder.add(as_documents(documents), sources)
@@ -293,7 +295,7 @@ class Index:
                     f"`foveate library list {self.path}` shows what it has"
                 )
             numbers |= matching
-        with self._store.writing(self.state.model) as writer:
+        with self._store.writing(self.state.model, self._unrelated) as writer:
             writer.delete(sorted(numbers))
             writer.commit()
             writer.tidy(is_end=True)
@@ -348,12 +350,12 @@ class Index:
         check_unit(by)
         if rerank is not None:
             check_rerank(by)
-        encoder = self._matching_encoder()
+        encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
         def search(snapshot: Snapshot) -> list[Hit]:
-            allowed = allowed_sentences(snapshot, where, path, section, document)
-            return find(query, snapshot, encoder, by, number, allowed)
+            condition = as_condition(snapshot, where, path, section, document)
+            return find(query, snapshot, encoder, by, number, condition)
 
         hits = self._read(search)
         return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
@@ -368,7 +370,7 @@ class Index:
         path: str | PathLike[str] | None = None,
         section: str | None = None,
         document: int | None = None,
-    ) -> Answer:
+    ) -> "Answer":
         """Find the passages that best answer a question, as `foveate.ask` does with an encoder.
 
         Args:
@@ -390,6 +392,8 @@ class Index:
             TypeError: See `search`.
             ValueError: See `search`.
         """
+        from foveate.tasks.ask import Answer
+
         found = self.search(
             query,
             top_k=top_k,
@@ -411,7 +415,7 @@ class Index:
         path: str | PathLike[str] | None = None,
         section: str | None = None,
         document: int | None = None,
-    ) -> Summary:
+    ) -> "Summary":
         """Summarize what the library says about something, or a document of it.
 
         With a query, the sentences are chosen from the ten documents that match it best: those with
@@ -439,25 +443,28 @@ class Index:
             ValueError: Both budgets are given, or one is below 1; there is no query, and not one
                 document; or see `search`.
         """
+        from foveate.index.answers import of_library, only_document, read_vectors, summarize
+        from foveate.tasks.summarize import extract
+
         if query is not None:
             check_query(query)
         check_budget(sentences, words)
         encoder = self._matching_encoder()
 
-        def summarize_state(snapshot: Snapshot) -> Summary:
-            allowed = allowed_sentences(snapshot, where, path, section, document)
+        def summarize_state(snapshot: Snapshot) -> "Summary":
+            condition = as_condition(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
             if query is None:
-                number = only_document(snapshot, allowed)
+                number = only_document(snapshot, condition)
                 summary = extract(
                     unpack(number),
-                    document_vectors(snapshot, number),
+                    read_vectors(snapshot, number),
                     encoder,
                     sentences=sentences,
                     words=words,
                 )
                 return of_library(summary, number)
-            return summarize(query, snapshot, encoder, sentences, words, allowed, unpack)
+            return summarize(query, snapshot, encoder, sentences, words, condition, unpack)
 
         return self._read(summarize_state)
 
@@ -471,7 +478,7 @@ class Index:
         path: str | PathLike[str] | None = None,
         section: str | None = None,
         document: int | None = None,
-    ) -> Prompt:
+    ) -> "Prompt":
         """Show what the library says to a language model, within a budget of tokens.
 
         With a query, the ten documents that match it best are shown as by `foveate.context`, the
@@ -499,15 +506,17 @@ class Index:
             ValueError: The budget is too small even for a title; there is no query, and not one
                 document; no document matches; or see `search`.
         """
+        from foveate.index.answers import context
+
         if query is not None:
             check_query(query)
         count = token_counter(tokenizer)
         encoder = self._matching_encoder()
 
-        def show(snapshot: Snapshot) -> Prompt:
-            allowed = allowed_sentences(snapshot, where, path, section, document)
+        def show(snapshot: Snapshot) -> "Prompt":
+            condition = as_condition(snapshot, where, path, section, document)
             unpack = partial(self._unpack, snapshot)
-            return context(query, snapshot, encoder, tokens, count, allowed, unpack)
+            return context(query, snapshot, encoder, tokens, count, condition, unpack)
 
         return self._read(show)
 
@@ -516,8 +525,7 @@ class Index:
         columns = ("document", "member", *DOCUMENT_COLUMNS)
 
         def load(snapshot: Snapshot) -> pa.Table:
-            with snapshot.store.explained():
-                return read(snapshot.tables["documents"], columns)
+            return snapshot.read(columns, "level = 'document'")
 
         rows = self._read(load)
         rows = rows.sort_by([("file", "ascending"), ("member", "ascending")])
@@ -542,7 +550,7 @@ class Index:
         """
         return self._read(lambda snapshot: self._unpack(snapshot, number))
 
-    def vectors(self, number: int) -> DocumentVectors:
+    def vectors(self, number: int) -> "DocumentVectors":
         """Return the vectors of a document, scaled to unit length and rounded to float16.
 
         Args:
@@ -552,10 +560,11 @@ class Index:
             TypeError: It is not an integer.
             ValueError: There is no document with this number.
         """
+        from foveate.index.answers import read_vectors
 
-        def load(snapshot: Snapshot) -> DocumentVectors:
+        def load(snapshot: Snapshot) -> "DocumentVectors":
             self._unpack(snapshot, number)  # which says if there is none
-            return document_vectors(snapshot, number)
+            return read_vectors(snapshot, number)
 
         return self._read(load)
 
@@ -569,20 +578,51 @@ class Index:
             FileNotFoundError: There is no library.
             OSError: A permission or a limit of the system keeps files from being read.
         """
+        from foveate.index.verify import verify
+
         for _ in range(_ATTEMPTS):
-            stamp = self._store.stamp() if self._store.exists() else None
+            stamp = self._store.stamp()
             problems = verify(self._store)
             if not problems or self._store.stamp() == stamp:
                 break  # what was read was not replaced meanwhile
         return problems
 
+    def export(self, path: str | PathLike[str]) -> int:
+        """Write a Parquet file of all rows, completely or not at all, for another search engine.
+
+        Each document, section and sentence has a row with the columns of
+        `foveate.index.schema.schema`: a `key` that is never given to another one, its terms, and
+        its vector. The rows without a `level` hold in how many sentences, sections and documents
+        each word is (`words`, `frequencies`), and how many of each there are (`totals`).
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            FileNotFoundError: There is no library.
+            OSError: The file cannot be written.
+        """
+        import pyarrow.parquet as pq
+
+        def write(snapshot: Snapshot) -> int:
+            num_rows = 0
+            with snapshot.store.explained(), atomic_write(path) as temporary:
+                reader = snapshot.table.scanner().to_reader()
+                with pq.ParquetWriter(temporary, reader.schema) as file:
+                    for batch in reader:
+                        file.write_batch(batch)
+                        num_rows += batch.num_rows
+            return num_rows
+
+        return self._read(write)
+
     def compact(self) -> None:
         """Merge small writes, and reclaim the space of what was removed."""
-        with self._store.writing(self.state.model) as writer:
-            writer.optimize(merges_terms=True)
+        with self._store.writing(self.state.model, self._unrelated) as writer:
+            writer.optimize()
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> "Encoder":
         """The encoder, which is loaded when it is first needed.
 
         Raises:
@@ -594,8 +634,10 @@ class Index:
                 self._encoder = self._load_encoder()
             return self._encoder
 
-    def _load_encoder(self) -> Encoder:
-        recorded = self._store.read_state().model if self._store.exists() else None
+    def _load_encoder(self) -> "Encoder":
+        from foveate.inference import Encoder, as_encoder
+
+        recorded = self.state.model if self._store.exists() else None
         if self._model is None and recorded is not None and recorded.name == IN_MEMORY:
             raise LibraryError(
                 f"the library {self.path} was made by a model whose weights were in memory but in "
@@ -615,8 +657,11 @@ class Index:
 
     def _identity(self) -> ModelRecord:
         """Return what identifies the model, which is loaded only if there is no other way."""
+        from foveate.index.identity import identify, identify_checkpoint
+        from foveate.inference import Encoder
+
         if self._encoder is None and not isinstance(self._model, Encoder) and self._store.exists():
-            recorded = self._store.read_state().model
+            recorded = self.state.model
             name = recorded.name if self._model is None else os.fspath(self._model)
             if (given := identify_checkpoint(name, recorded)) is not None:
                 return given
@@ -624,44 +669,61 @@ class Index:
             self._identified = identify(self.encoder)
         return self._identified
 
-    def _matching_encoder(self) -> Encoder:
+    def _matching_encoder(self) -> "Encoder":
         """Return the encoder, checking before and after loading that it made the library."""
-        recorded = self._store.read_state().model
+        recorded = self.state.model
         if self._encoder is None:
             check_model(self.path, recorded, self._identity())
         encoder = self.encoder
         check_model(self.path, recorded, self._identity())
         return encoder
 
+    def _query_encoder(self, query: str) -> "Encoder | QueryEncoder":
+        """Return what encodes a query: without torch, if the default model made the library."""
+        recorded = self.state.model
+        is_default = self._model is None and not self._options and recorded.is_default
+        if self._encoder is None and is_default:
+            from foveate.inference.query_encoder import QueryEncoder
+
+            with self._lock:
+                if self._for_queries is None:
+                    self._for_queries = QueryEncoder()
+            if self._for_queries.sha256 == recorded.sha256 and self._for_queries.fits(query):
+                return self._for_queries
+        return self._matching_encoder()
+
+    def _unrelated(self) -> list[float]:
+        """Return the mean of the vectors of unrelated sentences."""
+        unrelated: list[float] = self.encoder.unrelated.mean(0).tolist()
+        return unrelated
+
     def _read(self, use: Callable[[Snapshot], _Result]) -> _Result:
         """Use the newest state, and a newer one if that was replaced and removed meanwhile."""
         for attempt in range(_ATTEMPTS):
             stamp = None
             try:
-                stamp = self._store.stamp() if self._store.exists() else None
+                stamp = self._store.stamp()
                 return use(self._load_snapshot(stamp))
             except (ValueError, OSError) as error:
                 if isinstance(error, LibraryError | OSError):  # not of a condition, harmless
                     self._snapshot = None
-                is_replaced = self._store.exists() and self._store.stamp() != stamp
-                if attempt + 1 == _ATTEMPTS or not is_replaced:
+                if attempt + 1 == _ATTEMPTS or self._store.stamp() == stamp:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _load_snapshot(self, stamp: tuple[int, int] | None) -> Snapshot:
+    def _load_snapshot(self, stamp: tuple[int, ...]) -> Snapshot:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
             snapshot = self._snapshot  # which other threads drop if they fail to read it
             if snapshot is None or stamp != self._stamp:
                 self._unpack.cache_clear()
-                self._snapshot = snapshot = Snapshot(self._store, self._store.read_state())
+                self._snapshot = snapshot = Snapshot(self._store)
                 self._stamp = stamp
             return snapshot
 
     def _load_document(self, snapshot: Snapshot, number: int) -> Document:
-        wanted = f"document = {index(number)}"
-        with snapshot.store.explained():
-            rows = read(snapshot.tables["documents"], ("content",), wanted)
+        key = pack_keys([index(number)], "document", 0)
+        rows = snapshot.fetch(key, ["key", "content"])
         if not rows.num_rows:
             raise ValueError(
                 f"the library {self.path} has no document number {number}: documents() lists "
@@ -679,12 +741,12 @@ class Index:
         on_error: ErrorHandler,
         on_skip: Callable[[Path], None],
     ) -> Iterator[Source]:
-        own = self.path.absolute()
+        own = self._store.folder and self._store.folder.absolute()
         for source in find_sources(paths, on_error, on_skip):
             name = name_as_text(source.path)
             if name != str(source.path):  # which a table cannot hold
                 on_error(name, DocumentError(f"{name} has a name that is not UTF-8: rename it"))
-            elif not source.path.is_relative_to(own):
+            elif own is None or not source.path.is_relative_to(own):
                 yield source
 
     def _gone(self, paths: Sequence[str | PathLike[str]]) -> Iterable[list[int]]:
@@ -696,24 +758,19 @@ class Index:
         # A whole folder that is missing may be on a disk that is not mounted.
         present = [folder for folder in folders if not is_gone(folder)]
         gone: dict[str, list[int]] = {}
-        tables = self._store.open_tables(self.state)
-        with self._store.explained():
-            for batch in read_batches(tables["documents"], ("file", "document")):
-                for row in batch.to_pylist():
-                    file = row["file"]
-                    is_inside = file in folders or any(_is_under(file, one) for one in present)
-                    if file in gone or (is_inside and is_gone(file)):
-                        gone.setdefault(file, []).append(row["document"])
+        rows = self._store.read(self._store.open(), ("file", "document"), "level = 'document'")
+        for row in rows.to_pylist():
+            file = row["file"]
+            is_inside = file in folders or any(_is_under(file, one) for one in present)
+            if file in gone or (is_inside and is_gone(file)):
+                gone.setdefault(file, []).append(row["document"])
         return gone.values()
 
 
-def _store(path: str | PathLike[str]) -> Store:
+def _store(path: str | PathLike[str], options: Mapping[str, str] | None) -> Store:
     if is_url(path):
-        raise ValueError(
-            f"{path} is a URL, and a library is a folder on a disk: build it on a disk, and "
-            "then copy the folder to where it is to be kept"
-        )
-    return Store(Path(path))
+        return Store(re.sub(":/+", "://", os.fspath(path), count=1), options)  # a Path drops one
+    return Store(Path(path), options)
 
 
 def _is_under(file: str, folder: str) -> bool:

@@ -32,10 +32,10 @@ import torch
 import foveate
 from foveate.documents import DocumentError
 from foveate.index.build import Job, Part, encode_unit
-from foveate.index.identity import IN_MEMORY, identify
+from foveate.index.identity import identify
 from foveate.index.messages import messages, received
 from foveate.index.reading import Done, File, Unit
-from foveate.index.store import ModelRecord
+from foveate.index.store import IN_MEMORY, ModelRecord
 from foveate.inference import Encoder
 
 if not find_spec("ray"):
@@ -359,7 +359,7 @@ def _connected(address: str | None) -> Iterator[None]:
         if address is not None and address != "auto":
             _knock(address)
         with warnings.catch_warnings(), _without_stderr():
-            warnings.filterwarnings("ignore", "lancedb fork support")  # only Ray itself is forked
+            warnings.filterwarnings("ignore", "lance is not fork-safe")  # only Ray itself is forked
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except OSError as error:
         raise ConnectionError(

@@ -73,7 +73,7 @@ class Batch:
 
     Attributes:
         documents: The documents.
-        tables: Their rows without vectors, numbered from 0; empty if there are no documents.
+        rows: Their rows without vectors, numbered from 0; None if there are no documents.
         num_characters: Number of their characters.
         done: The files that end here; a file that does not end here continues in the next batch.
         failures: The name of what could not be read, and why.
@@ -82,7 +82,7 @@ class Batch:
     """
 
     documents: Sequence[Document]
-    tables: Mapping[str, pa.Table]
+    rows: pa.Table | None
     num_characters: int
     done: Sequence[Done]
     failures: Sequence[tuple[str, Exception]]
@@ -135,8 +135,8 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
 
     def batch(*, is_last: bool) -> Batch:
         documents = [entry.document for entry in entries]
-        tables = rows(entries) if entries else {}
-        return Batch(documents, tables, num_characters, done, failures, skipped, is_last)
+        table = rows(entries) if entries else None
+        return Batch(documents, table, num_characters, done, failures, skipped, is_last)
 
     for file in unit:
         num_documents = num_sentences = 0

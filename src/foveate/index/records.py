@@ -1,25 +1,22 @@
-"""Documents as rows of the tables, without their vectors, and back."""
+"""Documents as rows of the table, without their vectors, and back."""
 
+import hashlib
 import json
 import zlib
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from foveate.documents import Box, Document, Span
-from foveate.index.postings import PostingsBuilder
-from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys, schemas
-from foveate.tasks.terms import all_titles, titles_above
+from foveate.index.schema import TERMS, Level, pack_keys, schema
+from foveate.tasks.terms import all_titles, terms, titles_above
 
-SPAN_COLUMNS = (
-    *("key", "document", "position", "text", "section", "start", "end"),
-    *("page", "place", "speaker", "boxes"),
-)
-"""Columns of a sentence that make its `Span`."""
+SPAN_COLUMNS = ("source", "text", "section", "start", "end", "page", "place", "speaker", "boxes")
+"""Columns that make the `Span` of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,136 +55,137 @@ class Entry:
     document: Document
 
 
-def rows(entries: Sequence[Entry]) -> dict[str, pa.Table]:
-    """Return the rows of each table that hold some documents, without their vectors."""
-    records: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    postings = PostingsBuilder()
-    for entry in entries:
-        _add_document(entry, records, postings)
-    return {
-        name: postings.table(schema)
-        if name == "terms"
-        else pa.Table.from_pylist(records[name], schema)
-        for name, schema in schemas(None).items()
-    }
+def rows(entries: Sequence[Entry]) -> pa.Table:
+    """Return the rows of some documents, without their vectors.
 
-
-def renumber(tables: Mapping[str, pa.Table], first: int) -> dict[str, pa.Table]:
-    """Renumber the rows of documents that are numbered from 0 to start from `first`.
-
-    Args:
-        tables: The rows of each table, see `rows`.
-        first: The number of the first document.
+    Those of a document follow each other: itself, its sections, its sentences.
     """
-    renumbered = {}
-    for name, table in tables.items():
-        changed: dict[str, pa.Array] = {}
-        if name == "terms":
-            lists = table["documents"].combine_chunks()
-            numbers = pa.array(lists.flatten().to_numpy() + first)
-            changed["documents"] = pa.ListArray.from_arrays(lists.offsets, numbers)
-        else:
-            numbers = table["document"].to_numpy() + first
-            changed["document"] = pa.array(numbers)
-            if "key" in table.column_names:
-                changed["key"] = pa.array(pack_keys(numbers, table["position"].to_numpy()))
-        for column, values in changed.items():
-            table = table.set_column(table.column_names.index(column), column, values)
-        renumbered[name] = table
-    return renumbered
+    records = [record for entry in entries for record in _records(entry)]
+    return pa.Table.from_pylist(records, schema(None))
 
 
-def _add_document(
-    entry: Entry, records: dict[str, list[dict[str, Any]]], postings: PostingsBuilder
-) -> None:
-    """Add the rows of a document, except for its vectors."""
-    document, number = entry.document, entry.number
+def renumber(table: pa.Table, first: int) -> pa.Table:
+    """Renumber the rows of documents that are numbered from 0 to start from `first`."""
+    numbers = table["document"].to_numpy() + first
+    keys = table["key"].to_numpy() + pack_keys(first, "sentence", 0)
+    for column, values in (("document", numbers), ("key", keys)):
+        idx = table.column_names.index(column)
+        table = table.set_column(idx, column, pa.array(values))
+    return table
+
+
+def _records(entry: Entry) -> Iterator[dict[str, Any]]:
+    """Return the rows of a document, except for its vectors."""
+    document = entry.document
     spans = document.spans()
-    walked = list(document.walk())
-    sentence_lengths = [
-        postings.add(SENTENCE, number, position, span.text) for position, span in enumerate(spans)
-    ]
-    heading_lengths = [
-        postings.add(SECTION, number, position, titles)
-        for position, titles in enumerate(titles_above(document))
-    ]
-    outline_length = postings.add(DOCUMENT, number, 0, all_titles(document))
-
-    for position, span in enumerate(document.section_spans()):
-        records["sections"].append(_place(number, position, span))
-    for position, span in enumerate(spans):
-        boxes = [float(value) for box in span.boxes for value in box]
-        records["sentences"].append(
-            {**_place(number, position, span), "speaker": span.speaker, "boxes": boxes}
-        )
-    content = json.dumps(document.to_dict(), ensure_ascii=False).encode()
-    records["documents"].append(
-        {
-            "document": number,
-            "source": document.name,
-            "file": entry.file.name,
-            "member": entry.member,
-            "title": document.title,
-            "authors": list(document.authors),
-            "date": document.date,
-            "language": document.language,
-            "format": PurePath(entry.file.name).suffix.lower().removeprefix(".") or None,
-            "sha256": entry.file.sha256,
-            "size": entry.file.size,
-            "modified": entry.file.modified,
-            "indexed": entry.file.noted,
-            "num_sections": len(walked),
-            "num_sentences": len(spans),
-            "section_sizes": [section.num_own_sentences for _, section in walked],
-            "section_totals": [section.num_sentences for _, section in walked],
-            "sentence_lengths": sentence_lengths,
-            "heading_lengths": heading_lengths,
-            "outline_length": outline_length,
-            "content": zlib.compress(content),
+    walked = [section for _, section in document.walk()]
+    section_of = np.repeat(np.arange(len(walked)), [one.num_own_sentences for one in walked])
+    content = document.to_dict()
+    common = {
+        "document": entry.number,
+        "source": document.name,
+        "file": entry.file.name,
+        "member": entry.member,
+        "title": document.title,
+        "authors": list(document.authors),
+        "date": document.date,
+        "language": document.language,
+        "format": PurePath(entry.file.name).suffix.lower().removeprefix(".") or None,
+        "size": entry.file.size,
+        "modified": entry.file.modified,
+        "indexed": entry.file.noted,
+        "num_sections": len(walked),
+        "num_sentences": len(spans),
+        "content_hash": _hash({**content, "source": None}),
+    }
+    sentence_terms = [terms(span.text) for span in spans]
+    outline = terms(all_titles(document))
+    yield {
+        **common,
+        **_place(entry.number, "document", 0, _document_span(document)),
+        "first_sentence": 0,
+        "own_sentences": len(spans),
+        "all_sentences": len(spans),
+        "sha256": entry.file.sha256,
+        "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode()),
+        **_terms("document", [outline, *sentence_terms]),
+    }
+    first = 0
+    for position, (section, span, titles) in enumerate(
+        zip(walked, document.section_spans(), titles_above(document), strict=True)
+    ):
+        end = first + section.num_own_sentences
+        yield {
+            **common,
+            **_place(entry.number, "section", position, span),
+            "first_sentence": first,
+            "own_sentences": section.num_own_sentences,
+            "all_sentences": section.num_sentences,
+            **_terms("section", [terms(titles), *sentence_terms[first:end]]),
         }
-    )
+        first = end
+    for position, span in enumerate(spans):
+        yield {
+            **common,
+            **_place(entry.number, "sentence", position, span),
+            "section_position": int(section_of[position]),
+            **_terms("sentence", [sentence_terms[position]]),
+        }
 
 
-def _place(number: int, position: int, span: Span) -> dict[str, Any]:
+def _document_span(document: Document) -> Span:
+    """Return the span of a document, as `foveate.tasks.embed.document_span` does."""
+    sentences = list(document.sentences())
+    span = document.span(sentences[0].start, sentences[-1].end)
+    return replace(span, text=document.title, boxes=())
+
+
+def _hash(content: dict[str, Any]) -> int:
+    digest = hashlib.sha256(json.dumps(content).encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _terms(level: Level, texts: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return the columns of terms, each between two spaces of its own."""
+    joined = "".join(f" {term} " for text in texts for term in text)
+    return {TERMS[level]: joined, "num_terms": sum(map(len, texts))}
+
+
+def _place(number: int, level: Level, position: int, span: Span) -> dict[str, Any]:
     return {
-        "key": int(pack_keys(number, position)),
-        "document": number,
+        "key": int(pack_keys(number, level, position)),
+        "level": level,
         "position": position,
         "text": span.text,
+        "speaker": span.speaker,
         "section": list(span.path),
         "start": span.start,
         "end": span.end,
         "page": span.page,
         "place": span.place,
+        "boxes": [float(value) for box in span.boxes for value in box],
     }
 
 
-def spans_of(rows: pa.Table, sources: dict[int, str]) -> Iterator[tuple[int, Span]]:
-    """Return the key and the span of each row with the `SPAN_COLUMNS`, or those of a section.
-
-    Args:
-        rows: The rows.
-        sources: The name of each document, by its number.
-    """
-    for row in rows.to_pylist():
-        numbers = row.get("boxes") or ()
-        boxes = tuple(
-            Box(int(numbers[i]), *numbers[i + 1 : i + 5]) for i in range(0, len(numbers), 5)
-        )
-        yield (
-            row["key"],
-            Span(
-                document=sources[row["document"]],
-                path=tuple(row["section"]),
-                page=row["page"],
-                start=row["start"],
-                end=row["end"],
-                text=row["text"],
-                speaker=row.get("speaker"),
-                place=row["place"],
-                boxes=boxes,
+def spans_of(rows: pa.Table) -> list[Span]:
+    """Return the spans of rows with the `SPAN_COLUMNS`."""
+    return [
+        Span(
+            document=row["source"],
+            path=tuple(row["section"]),
+            page=row["page"],
+            start=row["start"],
+            end=row["end"],
+            text=row["text"],
+            speaker=row["speaker"],
+            place=row["place"],
+            boxes=tuple(
+                Box(int(row["boxes"][i]), *row["boxes"][i + 1 : i + 5])
+                for i in range(0, len(row["boxes"]), 5)
             ),
         )
+        for row in rows.select(SPAN_COLUMNS).to_pylist()
+    ]
 
 
 def unpack_document(content: bytes) -> Document:

@@ -1,29 +1,32 @@
-"""The tables of a library, and the keys of their rows.
+"""The table of a library, and the keys of its rows.
 
-| table | a row for each |
-|---|---|
-| `documents` | document, with its file, its structure and its whole content |
-| `sections` | section, with its vector |
-| `sentences` | sentence, with its vector, its words and its place |
-| `terms` | term, kind of text and batch of documents, with the texts that hold it |
+There is one Lance table, so that one commit of Lance changes the library as a whole. It has a row
+for each document, for each of its sections and for each of its sentences, and a few rows that count
+words, see `foveate.index.statistics`. All rows of a document have its metadata, so that a condition
+on them is one that Lance evaluates while it searches.
 
-A document has a number that is never reused. A section or sentence is identified by that and
-its position in the document, packed into a `key`.
+A document has a number that is never reused. A row has a `key`, made of the number of its document,
+its level and its position.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-_KEY_BITS = 32
+Level = Literal["sentence", "section", "document"]
+LEVELS: Final[tuple[Level, ...]] = ("sentence", "section", "document")
 
-SENTENCE, SECTION, DOCUMENT = KINDS = (0, 1, 2)
-"""Kinds of texts whose terms are counted: sentences; the titles above the sentences of a section,
-with the document's name; a document's name and the titles of its sections."""
+_DOCUMENT_BITS, _LEVEL_BITS = 32, 30
+
+TERMS: Final[dict[Level, str]] = {level: f"{level}_terms" for level in LEVELS}
+"""The column with the terms of a text, by its level: of a sentence; of the titles above the
+sentences of a section, with the document's name, and of these sentences; of a document's name, the
+titles of its sections, and its sentences. Each term is between two spaces of its own, so that
+`str.count` counts it."""
 
 DOCUMENT_COLUMNS: Final = {
     "source": "name of the document: its file, or its place in a file that holds several",
@@ -51,89 +54,90 @@ SENTENCE_COLUMNS: Final = {
 """Columns of sentences that a condition may name, and what they hold."""
 
 
-def schemas(dimension: int | None) -> dict[str, pa.Schema]:
-    """Return the schema of each table of a library.
+def schema(dimension: int | None) -> pa.Schema:
+    """Return the schema of a library.
 
     Args:
         dimension: Length of the vectors, the last column; None leaves out what the model computes.
     """
-    salience = [] if dimension is None else [("salience", pa.float32())]
-    vector = [] if dimension is None else [("vector", pa.list_(pa.float16(), dimension))]
-    place = [
-        ("section", pa.list_(pa.string())),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("page", pa.int32()),
-        ("place", pa.string()),
-    ]
-    return {
-        "documents": pa.schema(
-            [
-                ("document", pa.int64()),
-                ("source", pa.string()),
-                ("file", pa.string()),
-                ("member", pa.int32()),  # position among the documents of the file
-                ("title", pa.string()),
-                ("authors", pa.list_(pa.string())),
-                ("date", pa.string()),
-                ("language", pa.string()),
-                ("format", pa.string()),
-                ("sha256", pa.string()),  # of the file
-                ("size", pa.int64()),
-                ("modified", pa.timestamp("ns", tz="UTC")),
-                ("indexed", pa.timestamp("ns", tz="UTC")),
-                ("num_sections", pa.int32()),
-                ("num_sentences", pa.int32()),
-                ("section_sizes", pa.list_(pa.int32())),  # sentences directly in each section
-                ("section_totals", pa.list_(pa.int32())),  # with those of subsections
-                ("sentence_lengths", pa.list_(pa.int32())),  # terms of each sentence
-                ("heading_lengths", pa.list_(pa.int32())),  # terms of the titles above each section
-                ("outline_length", pa.int32()),  # terms of the name and all titles
-                ("content", pa.binary()),  # Document.to_dict() as compressed JSON
-                *vector,
-            ]
-        ),
-        "sections": pa.schema(
-            [
-                ("key", pa.int64()),
-                ("document", pa.int64()),
-                ("position", pa.int32()),
-                ("text", pa.string()),  # the title
-                *place,
-                *vector,
-            ]
-        ),
-        "sentences": pa.schema(
-            [
-                ("key", pa.int64()),
-                ("document", pa.int64()),
-                ("position", pa.int32()),
-                ("text", pa.string()),
-                ("speaker", pa.string()),
-                *place,
-                ("boxes", pa.list_(pa.float64())),  # five numbers each, see Box
-                *salience,  # NULL if the model has no head for it
-                *vector,
-            ]
-        ),
-        "terms": pa.schema(
-            [
-                ("term", pa.string()),
-                ("kind", pa.int8()),
-                ("documents", pa.list_(pa.int64())),
-                ("positions", pa.list_(pa.int32())),
-                ("counts", pa.list_(pa.int32())),
-            ]
-        ),
-    }
+    of_model = []
+    if dimension is not None:
+        vector = pa.list_(pa.float16(), dimension)
+        # There is no salience if the model has no head for it.
+        of_model = [("salience", pa.float32()), ("vector", vector)]
+    return pa.schema(
+        [
+            ("key", pa.int64()),
+            ("document", pa.int64()),
+            ("level", pa.string()),
+            ("position", pa.int32()),  # among those of its level in the document
+            ("section_position", pa.int32()),  # of the section that a sentence is directly in
+            ("first_sentence", pa.int32()),  # position of the first one in a section
+            ("own_sentences", pa.int32()),  # number of those directly in a section or document
+            ("all_sentences", pa.int32()),  # the same with those of subsections
+            ("text", pa.string()),  # of a section or document, the title
+            ("speaker", pa.string()),
+            ("section", pa.list_(pa.string())),
+            ("start", pa.int64()),
+            ("end", pa.int64()),
+            ("page", pa.int32()),
+            ("place", pa.string()),
+            ("boxes", pa.list_(pa.float64())),  # five numbers each, see Box
+            ("source", pa.string()),
+            ("file", pa.string()),
+            ("member", pa.int32()),  # position among the documents of the file
+            ("title", pa.string()),
+            ("authors", pa.list_(pa.string())),
+            ("date", pa.string()),
+            ("language", pa.string()),
+            ("format", pa.string()),
+            ("size", pa.int64()),
+            ("modified", pa.timestamp("ns", tz="UTC")),
+            ("indexed", pa.timestamp("ns", tz="UTC")),
+            ("num_sections", pa.int32()),
+            ("num_sentences", pa.int32()),
+            ("content_hash", pa.int64()),  # equal for documents that differ only in their names
+            ("sha256", pa.string()),  # of the file of a document
+            ("content", pa.binary()),  # Document.to_dict() of a document as compressed JSON
+            *((column, pa.string()) for column in TERMS.values()),
+            ("num_terms", pa.int32()),
+            ("words", pa.list_(pa.string())),  # these three are of rows that count words
+            ("frequencies", pa.list_(pa.int32())),
+            ("totals", pa.list_(pa.int64())),
+            *of_model,
+        ]
+    )
 
 
-def pack_keys(documents: Any, positions: Any) -> npt.NDArray[np.int64]:
-    """Return the keys of sections or sentences: document · 2³² + position.
+def pack_keys(documents: Any, level: Level, positions: Any) -> npt.NDArray[np.int64]:
+    """Return the keys of rows: document · 2³² + level · 2³⁰ + position.
 
     Example:
-        >>> pack_keys([0, 2], [7, 1]).tolist()
+        >>> pack_keys([0, 2], "sentence", [7, 1]).tolist()
         [7, 8589934593]
     """
     numbers = np.asarray(documents, np.int64), np.asarray(positions, np.int64)
-    return (numbers[0] << _KEY_BITS) + numbers[1]
+    return (numbers[0] << _DOCUMENT_BITS) + (LEVELS.index(level) << _LEVEL_BITS) + numbers[1]
+
+
+def documents_of(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the numbers of the documents of rows from their keys."""
+    return keys >> _DOCUMENT_BITS
+
+
+def positions_of(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the positions of rows from their keys."""
+    return keys & ((1 << _LEVEL_BITS) - 1)
+
+
+def are_of(keys: npt.NDArray[np.int64], level: Level) -> npt.NDArray[np.bool_]:
+    """Return whether rows are of a level, from their keys."""
+    of_level: npt.NDArray[np.bool_] = (keys >> _LEVEL_BITS) % 4 == LEVELS.index(level)
+    return of_level
+
+
+def vectors_of(column: pa.ChunkedArray) -> npt.NDArray[np.float16]:
+    """Return a column of vectors as an array `(rows, dimension)`."""
+    values = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    vectors: npt.NDArray[np.float16] = values.reshape(-1, column.type.list_size)
+    return vectors

@@ -1,52 +1,77 @@
-"""Search in a library: the results of `foveate.tasks.search`, without reading the documents."""
+"""Search in a library: the results of `foveate.tasks.search`, without reading the documents.
 
-from concurrent.futures import ThreadPoolExecutor
+Lance proposes the sentences whose vectors are closest to the query's, and the texts that have its
+rarest words. All of these are then scored as `foveate.tasks.relevance` scores them. BM25 needs the
+terms of a text and the counts of `foveate.index.statistics`, and nothing else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
-from foveate.index.codes import in_threads
-from foveate.index.conditions import Mask
-from foveate.index.lance import read
 from foveate.index.records import SPAN_COLUMNS, spans_of
-from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
-from foveate.index.snapshot import Snapshot
-from foveate.index.words import Floats, Ints
-from foveate.inference import Encoder
+from foveate.index.schema import (
+    TERMS,
+    Level,
+    documents_of,
+    pack_keys,
+    positions_of,
+    vectors_of,
+)
+from foveate.index.snapshot import Snapshot, keys_of, of_level
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
-from foveate.tasks.relevance import (
+from foveate.tasks.terms import terms
+from foveate.tasks.weights import (
+    LENGTH_NORMALIZATION,
+    SATURATION,
     WEIGHTS,
     is_likely,
     relative,
     sentence_weights,
-    unrelated_cosines,
 )
-from foveate.tasks.terms import terms
 
-EXACT_SENTENCES = 100_000
-"""Up to this many sentences are all compared with a query; of more, those most likely to match."""
+if TYPE_CHECKING:
+    from foveate.inference import Encoder
+    from foveate.inference.query_encoder import QueryEncoder
 
-COMPARED_SENTENCES = 10_000
-"""The least number of sentences that are then compared."""
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
-COMPARED_SHARE = 0.01
-"""The least share of the sentences that is then compared."""
+LEAST_CANDIDATES = 200
+"""How many sentences each way of searching proposes, at least."""
 
-_MARGIN = 0.1
-"""How far a unit's closest sentence may be estimated below the highest estimate in the unit."""
+_CANDIDATES_PER_RESULT = 10
 
-_CANDIDATES_PER_RESULT = 4
-"""Sections or documents that are compared as a whole for each one that is looked for."""
+_UNITS_PER_RESULT = 4
+"""Sections or documents that each way of searching proposes for each one that is looked for."""
 
-_ROWS_PER_CHUNK = 1024
-"""Vectors that are widened to float32 together: they stay in the processor's cache."""
+_COMPARED_PER_RESULT = 2
+"""Sections or documents, of which all sentences are compared, for each one that is looked for."""
+
+_LEAST_UNITS = 40
+"""How many sections or documents each way of searching proposes, at least."""
+
+_SCORED = ("key", "section_position", "vector", "num_terms", TERMS["sentence"])
+"""What a sentence is scored by. Each column of a few hundred rows costs a millisecond."""
+
+_ORDER = ("file", "member", "key")
+"""The order of what matches equally."""
+
+_NEIGHBOURS = (*_SCORED, "file", "member", "text", "language", "content_hash")
+_WHOLE = slice(1)
+"""The vector of the whole query, before those of its sentences."""
+
+_SIZES = ("first_sentence", "own_sentences", "all_sentences")
 
 
 class Request:
@@ -60,254 +85,392 @@ class Request:
         snapshot: The library.
         encoder: The model that made it.
         by: What to find. Passages are found by their sentences, which are compared in their place.
+        condition: What the sentences must satisfy, see `foveate.index.conditions.as_condition`.
+
+    Attributes:
+        copied: Hashes of the content of documents among the units that there are several of.
     """
 
-    def __init__(self, query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> None:
+    def __init__(
+        self,
+        query: str,
+        snapshot: Snapshot,
+        encoder: "Encoder | QueryEncoder",
+        by: Unit,
+        condition: str | None = None,
+    ) -> None:
         self.snapshot = snapshot
         self.encoder = encoder
         self.by = by
+        self.condition = condition
         texts = [query]
         if by == "document":  # only documents are compared with each sentence of the query
             language = snapshot.language or FALLBACK
             texts += [query[start:end] for start, end in split_sentences(query, language)]
-        self._vectors = torch.nn.functional.normalize(encoder.encode_queries(texts), dim=-1)
-        self._unrelated = unrelated_cosines(self._vectors, encoder).numpy()
-        kinds = (SENTENCE, SECTION, DOCUMENT) if by == "document" else (SENTENCE, SECTION)
-        words = list(dict.fromkeys(terms(query)))
-        # They are looked up on disk while signs are compared.
-        with_words = ThreadPoolExecutor(1)
-        self._matching = with_words.submit(snapshot.words.match, words, kinds)
-        with_words.shutdown(wait=False)
+        vectors = np.asarray(encoder.encode_queries(texts), np.float32)
+        self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        self._unrelated = self._vectors @ np.array(snapshot.state.unrelated, np.float32)
+        self._terms = list(dict.fromkeys(terms(query)))
+        self._term_weights: dict[Level, Floats] = {}
+        self.copied: list[int] = []
+        self._of_sections: dict[int, float] = {}  # by their keys
         self._weights = WEIGHTS[encoder.context]
         self._sentence_weights = sentence_weights(query, encoder.context)
 
-    def best(self, top_k: int, allowed: Mask | None = None) -> tuple[Ints, Floats]:
-        """Return the indices and the scores of the best matches, best first.
+    def sentences(self, top_k: int) -> pa.Table:
+        """Return the sentences that match best."""
+        condition = self.condition
+        [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED, condition)
+        rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
+        # Sections have long texts, and add so little that most sentences cannot be among the best.
+        _, of_section, _, of_section_words = self._sentence_weights
+        own = self._score_by_themselves(rows)
+        least = np.partition(own, -top_k)[-top_k] if top_k < len(own) else -np.inf
+        rows = rows.filter(pa.array(own >= least - 2 * of_section - of_section_words))
+        scores = self.score_sentences(rows)
+        return rows.take(np.argsort(-scores, kind="stable")[:top_k])
 
-        In a large library, only the parts with the highest estimated scores are compared.
+    def units(self, top_k: int) -> tuple[pa.Table, Floats, pa.Table]:
+        """Return the sections or documents that match best.
+
+        Returns:
+            Their rows, their scores, best first, and all sentences that are directly in them.
+        """
+        level: Level = "section" if self.by == "section" else "document"
+        condition = self.condition
+        # Only sentences say whether they satisfy a condition.
+        of_level_words: Level = "sentence" if condition else level
+        columns = ["key", "section_position", "vector"]
+        found, of_words = self._candidates(top_k, of_level_words, columns, condition)
+        of_vectors = _unique(pa.concat_tables([of_level(one, "sentence") for one in found]))
+        owners = self._owners(of_vectors)
+        cosines = self._cosines(of_vectors, self._parts)
+        # Their texts are long, so that only the likeliest are read.
+        num_units = max(_LEAST_UNITS, _UNITS_PER_RESULT * top_k)
+        num_units = min(num_units, max(self.snapshot.totals.num_texts(level), 1))
+        by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
+        by_closeness = [*dict.fromkeys(by_closeness)][:num_units]
+        by_words = (self._owners(of_words) if condition else keys_of(of_words))[:num_units]
+        keys = [*by_closeness, *by_words.tolist()]
+        if level == "section" and not condition:
+            query, wanted = self._vectors[0], "level = 'section'"
+            keys += keys_of(self.snapshot.nearest(query, num_units, ["key"], wanted)).tolist()
+        columns = [*_ORDER, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
+        rows = self.snapshot.fetch(np.unique(np.array(keys, np.int64)), columns)
+        rows, self.copied = _without_copies(rows)
+        rows = rows.sort_by("key")
+        rows = rows.append_column("matched", pa.array(self._match_words(rows, level)))
+        # What no sentence of a section proposes is less close than all that was proposed.
+        closest = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
+        closest[rows["own_sentences"].to_numpy() == 0] = 0
+        is_there = np.isin(owners, keys_of(rows))
+        place = np.searchsorted(keys_of(rows), owners[is_there])
+        np.maximum.at(closest, place, cosines[is_there])
+        estimates = self._score_units(rows, closest)
+        rows = rows.take(_order(estimates, rows)[: _COMPARED_PER_RESULT * top_k])
+
+        inside = self.inside(rows, "own_sentences")
+        if self.condition:
+            allowed = np.unique(self._owners(inside.filter(inside["is_allowed"])))
+            rows = rows.filter(pa.array(np.isin(keys_of(rows), allowed)))
+        closest = np.zeros((rows.num_rows, cosines.shape[1]))
+        if inside.num_rows:
+            cosines, owners = self._cosines(inside, self._parts), self._owners(inside)
+            for i, key in enumerate(rows["key"].to_pylist()):
+                if (is_inside := owners == key).any():
+                    closest[i] = cosines[is_inside].max(0)
+        scores = self._score_units(rows, closest)
+        best = _order(scores, rows)[:top_k]
+        return rows.take(best), scores[best], inside
+
+    def inside(self, units: pa.Table, size: str) -> pa.Table:
+        """Return the sentences in sections or documents, with a column `is_allowed`.
 
         Args:
-            top_k: How many to return.
-            allowed: `(sentences,)`, the sentences of which each result must contain one.
+            units: Rows of sections or documents.
+            size: The column that says how many there are.
         """
-        snapshot = self.snapshot
-        if allowed is None:
-            idx, num_sentences = np.arange(snapshot.count(self.by)), snapshot.num_sentences
-        else:
-            is_possible = np.zeros(snapshot.count(self.by), np.bool_)
-            is_possible[snapshot.owners(self.by, np.flatnonzero(allowed))] = True
-            idx = np.flatnonzero(is_possible)
-            num_sentences = int(snapshot.sizes(self.by)[idx].sum())
-        if num_sentences > EXACT_SENTENCES:
-            num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
-            if self.by == "passage":
-                idx = self._likeliest_sentences(idx, num_compared)
-            else:
-                idx = self._likeliest_units(idx, num_compared, top_k)
-        scores = self.score(idx)
-        best = top(scores, top_k)
-        return idx[best], scores[best]
-
-    def score(self, idx: Ints) -> Floats:
-        """Return the scores of some sections, documents or, for passages, sentences."""
-        if self.by == "passage":
-            return self.score_sentences(idx)
-        sizes = self.snapshot.sizes(self.by)[idx]
-        sentences = ranges(self.snapshot.starts(self.by)[idx], sizes)
-        cosines = _cosines(self.snapshot.sentences, self._parts, sentences)
-        cosines = relative(cosines, self._unrelated[self._part_idx])
-        return self._score_units(idx, _highest(cosines, sizes), self._section_cosines(idx))
-
-    def score_sentences(self, idx: Ints) -> Floats:
-        """Return the scores of some sentences: `(len(idx),)` float64."""
-        snapshot, vectors = self.snapshot, self._vectors[:1]
-        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
-        sections, owner = np.unique(snapshot.section_idx[idx], return_inverse=True)
-        unrelated = self._unrelated[:1]
-        section_cosines = relative(_cosines(snapshot.sections, vectors, sections), unrelated)
-        of_sections = (
-            of_section * section_cosines[:, 0].astype(np.float64)
-            + of_section_words * self._words[SECTION][sections]
-        )
-        cosines = relative(_cosines(snapshot.sentences, vectors, idx), unrelated)
-        cosines = cosines[:, 0].astype(np.float64)
-        scores = of_sentence * cosines + of_words * self._words[SENTENCE][idx] + of_sections[owner]
-        rounded: Floats = scores.round(5)
-        return rounded
-
-    @property
-    def _words(self) -> dict[int, npt.NDArray[np.float32]]:
-        """How well each text matches the words of the query, by kind."""
-        return self._matching.result()
-
-    @property
-    def _parts(self) -> Tensor:
-        """`(parts, dimension)`, what the sentences of a section or document are compared with."""
-        return self._vectors[self._part_idx]
-
-    @property
-    def _part_idx(self) -> slice:
-        """Which of the vectors these are."""
-        return slice(1, None) if self.by == "document" else slice(1)
-
-    def _section_cosines(self, idx: Ints) -> npt.NDArray[np.float32] | None:
-        """Return the cosines of some sections and the query: `(len(idx),)`; None of documents."""
         if self.by == "document":
-            return None
-        cosines = _cosines(self.snapshot.sections, self._parts, idx)[:, 0]
-        return relative(cosines, self._unrelated[:1])
+            numbers = ", ".join(map(str, documents_of(keys_of(units)).tolist())) or "NULL"
+            rows = self.snapshot.read(_SCORED, f"document IN ({numbers})")
+            rows = of_level(rows, "sentence").sort_by("key")
+        else:
+            firsts = _first_keys(units)
+            keys = np.unique(ranges(firsts, units[size].to_numpy()))
+            rows = self.snapshot.fetch(keys, _SCORED)
+        allowed = np.ones(rows.num_rows, np.bool_)
+        if condition := self.condition:
+            keys = keys_of(rows)
+            allowed = np.isin(keys, keys_of(self.snapshot.fetch(keys, ["key"], condition)))
+        return rows.append_column("is_allowed", pa.array(allowed))
 
-    def _score_units(
+    def _candidates(
         self,
-        idx: Ints,
-        closest: npt.NDArray[np.float32],
-        section_cosines: npt.NDArray[np.float32] | None,
-    ) -> Floats:
-        """Return the scores of some sections or documents: `(len(idx),)` float64.
+        top_k: int,
+        level: Level,
+        columns: Sequence[str],
+        condition: str | None,
+    ) -> tuple[list[pa.Table], pa.Table]:
+        """Have Lance propose rows: those with close vectors, for each part, and with the words."""
+        snapshot = self.snapshot
+        k = max(LEAST_CANDIDATES, _CANDIDATES_PER_RESULT * top_k)
+        k = min(k, int(snapshot.totals.texts.sum()))
+        if not k:
+            empty = snapshot.table.schema.empty_table()
+            return [empty.select(columns)], empty.select(columns)
+        nearest = [
+            snapshot.threads.submit(snapshot.nearest, part, k, columns, condition)
+            for part in self._vectors[self._parts]
+        ]
+        matching = snapshot.matching(self._terms, level, k, columns, condition)
+        return [one.result() for one in nearest], matching
+
+    def spans(self, keys: Ints) -> dict[int, Span]:
+        """Return the spans of rows with some keys, by their keys."""
+        rows = self.snapshot.fetch(keys, ["key", *SPAN_COLUMNS])
+        return dict(zip(rows["key"].to_pylist(), spans_of(rows), strict=True))
+
+    def score_sentences(self, rows: pa.Table) -> Floats:
+        """Return the scores of some sentences: `(rows,)`."""
+        scores = self._score_by_themselves(rows) + self._score_sections(_section_keys(rows))
+        return scores.round(5)
+
+    def _score_by_themselves(self, rows: pa.Table) -> Floats:
+        """Return the scores of some sentences without what their sections add."""
+        of_sentence, _, of_words, _ = self._sentence_weights
+        cosines = self._cosines(rows, _WHOLE)[:, 0]
+        return of_sentence * cosines + of_words * self._match_words(rows, "sentence")
+
+    def _score_sections(self, keys: Ints) -> Floats:
+        """Return what sections add to the scores of the sentences directly in them."""
+        _, of_section, _, of_words = self._sentence_weights
+        if new := sorted({*keys.tolist()} - self._of_sections.keys()):
+            columns = ["key", "num_terms", TERMS["section"], *(["vector"] if of_section else [])]
+            sections = self.snapshot.fetch(np.array(new), columns)
+            scores = of_words * self._match_words(sections, "section")
+            if of_section:
+                scores += of_section * self._cosines(sections, _WHOLE)[:, 0]
+            self._of_sections.update(zip(sections["key"].to_pylist(), scores.tolist(), strict=True))
+        return np.array([self._of_sections[key] for key in keys.tolist()])
+
+    def _score_units(self, rows: pa.Table, closest: Floats) -> Floats:
+        """Return the scores of some sections or documents: `(rows,)`.
 
         Args:
-            idx: Their indices.
-            closest: `(len(idx), parts)`, the highest cosine of a sentence in them.
-            section_cosines: `(len(idx),)`, the cosines of sections; None for documents.
+            rows: Their rows, with a column of how they match the words.
+            closest: `(rows, parts)`, the highest cosine of a sentence in them.
         """
-        if section_cosines is None:
+        if self.by == "document":
             of_closest, of_words = self._weights.documents
-            scores = of_closest * closest.mean(1, dtype=np.float64)
-            scores += of_words * self._words[DOCUMENT][idx]
+            scores = of_closest * closest.mean(1) + of_words * rows["matched"].to_numpy()
         else:
             of_closest, of_section, of_words = self._weights.sections
-            scores = of_closest * closest[:, 0].astype(np.float64)
-            scores += of_section * section_cosines.astype(np.float64)
-            scores += of_words * self._words[SECTION][idx]
+            scores = of_closest * closest[:, 0]
+            scores += of_section * self._cosines(rows, _WHOLE)[:, 0]
+            scores += of_words * rows["matched"].to_numpy()
         rounded: Floats = scores.round(5)
         return rounded
 
-    def _likeliest_sentences(self, idx: Ints, num_compared: int) -> Ints:
-        """Select the sentences whose scores, estimated from signs, are highest."""
-        snapshot = self.snapshot
-        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
-        vector = self._vectors[0].numpy()
-        unrelated = self._unrelated[:1]
-        estimates = relative(snapshot.sentence_codes.cosines(vector), unrelated)
-        estimates *= of_sentence
-        section_cosines = relative(snapshot.section_codes.cosines(vector), unrelated)
-        of_sections = of_section * section_cosines + of_section_words * self._words[SECTION]
-        estimates += of_words * self._words[SENTENCE]
-        estimates += np.repeat(of_sections, snapshot.section_sizes)
-        if len(idx) < len(estimates):
-            estimates = estimates[idx]
-        return idx[top(estimates, num_compared, in_order=False)]
+    @property
+    def _parts(self) -> slice:
+        """Which of the vectors sentences are compared with."""
+        return slice(1, None) if self.by == "document" else _WHOLE
 
-    def _likeliest_units(self, idx: Ints, num_compared: int, top_k: int) -> Ints:
-        """Select the sections or documents whose scores are highest.
+    def _owners(self, sentences: pa.Table) -> Ints:
+        """Return the key of the section or document that each sentence is directly in."""
+        if self.by == "document":
+            return pack_keys(documents_of(keys_of(sentences)), "document", 0)
+        return _section_keys(sentences)
 
-        All scores are estimated from signs. In the likeliest units, the sentences that may be the
-        closest one are then compared: those whose estimate is at most `_MARGIN` below the highest
-        in the unit.
+    def _cosines(self, rows: pa.Table, parts: slice) -> Floats:
+        """Return the standardized cosines of rows with parts of the query: `(rows, parts)`."""
+        cosines = vectors_of(rows["vector"]).astype(np.float32) @ self._vectors[parts].T
+        standardized: Floats = relative(cosines, self._unrelated[parts]).astype(np.float64)
+        return standardized
 
-        Args:
-            idx: Their indices.
-            num_compared: Number of sentences to compare.
-            top_k: Number of units to find.
-        """
-        snapshot, parts = self.snapshot, self._parts
-        sizes, starts = snapshot.sizes(self.by), snapshot.starts(self.by)
-        codes, unrelated = snapshot.sentence_codes, self._unrelated[self._part_idx]
-        cosines = [
-            relative(codes.cosines(part), of_part)
-            for part, of_part in zip(parts.numpy(), unrelated, strict=True)
-        ]
-        highest = [_highest(part_cosines, sizes) for part_cosines in cosines]
-        section_cosines = None
-        if self.by == "section":
-            estimated = snapshot.section_codes.cosines(parts[0].numpy())
-            section_cosines = relative(estimated, unrelated[0])[idx]
-        estimates = self._score_units(idx, np.stack(highest, axis=1)[idx], section_cosines)
-        order = idx[np.argsort(-estimates)]
-
-        are_near = [
-            part_cosines >= np.repeat(part_highest - margin, sizes)
-            for part_cosines, part_highest, margin in zip(
-                cosines, highest, _MARGIN / (1 - unrelated), strict=True
-            )
-        ]
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.sum(are_near, axis=0))])
-        num_near = ends[starts + sizes] - ends[starts]
-        likely = order[: 1 + np.searchsorted(np.cumsum(num_near[order]), num_compared)]
-        sentences = ranges(starts[likely], sizes[likely])
-        closest = np.zeros((len(likely), len(parts)), np.float32)
-        for part, is_near in enumerate(are_near):
-            near = is_near[sentences]
-            exact = np.full(len(sentences), -np.inf, np.float32)
-            vector = parts[part : part + 1]
-            compared = _cosines(snapshot.sentences, vector, sentences[near])[:, 0]
-            exact[near] = relative(compared, unrelated[part])
-            closest[:, part] = _highest(exact, sizes[likely])
-        scores = self._score_units(likely, closest, self._section_cosines(likely))
-        return likely[top(scores, _CANDIDATES_PER_RESULT * top_k, in_order=False)]
+    def _match_words(self, rows: pa.Table, level: Level) -> Floats:
+        """Return b of `foveate.tasks.bm25.bm25` of texts of a level: `(rows,)`."""
+        scores = np.zeros(rows.num_rows)
+        if not self._terms or not rows.num_rows:
+            return scores
+        if level not in self._term_weights:
+            weights = self.snapshot.term_weights(self._terms, level)
+            self._term_weights[level] = weights / weights.sum()
+        texts = rows[TERMS[level]].to_pylist()
+        held_back = rows["num_terms"].to_numpy() / self.snapshot.totals.mean_length(level)
+        held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * held_back)
+        for term, weight in zip(self._terms, self._term_weights[level], strict=True):
+            pattern = f" {term} "
+            counts = np.array([text.count(pattern) for text in texts])
+            scores += weight * counts / (counts + held_back)
+        return scores
 
 
 def find(
-    query: str, snapshot: Snapshot, encoder: Encoder, by: Unit, top_k: int, allowed: Mask | None
+    query: str,
+    snapshot: Snapshot,
+    encoder: "Encoder | QueryEncoder",
+    by: Unit,
+    top_k: int,
+    condition: str | None,
 ) -> list[Hit]:
-    """Find what best matches a query, among the allowed sentences and what contains them."""
-    if not snapshot.num_documents:
+    """Find what best matches a query, among the sentences that satisfy a condition."""
+    if not snapshot.state.num_documents:
         return []
-    request = Request(query, snapshot, encoder, by)
-    if by == "passage":
-        return _passages(request, top_k, allowed)
-    best, scores = request.best(top_k, allowed)
-    return _hits(request, best, scores, allowed)
+    request = Request(query, snapshot, encoder, by, condition)
+    return _passages(request, top_k) if by == "passage" else _units(request, top_k)
 
 
-def _passages(request: Request, top_k: int, allowed: Mask | None) -> list[Hit]:
-    """Return the passages of allowed sentences that match best; see `tasks.passages`."""
+def _passages(request: Request, top_k: int) -> list[Hit]:
+    """Return the passages of sentences that match best; see `tasks.passages`."""
     snapshot = request.snapshot
     # A passage has at most this many sentences, so these suffice to start each of them.
-    best, _ = request.best(top_k * MAX_SENTENCES, allowed)
-    sections = snapshot.section_idx[best]
-    starts = np.maximum(best - MAX_SENTENCES + 1, snapshot.section_starts[sections])
-    ends = snapshot.section_starts[sections] + snapshot.section_sizes[sections]
-    idx = np.unique(ranges(starts, np.minimum(best + MAX_SENTENCES, ends) - starts))
-    if allowed is not None:
-        idx = idx[allowed[idx]]
-    if not len(idx):
+    best = request.sentences(top_k * MAX_SENTENCES)
+    # Positions before the first sentence of a document are those of no row.
+    keys = keys_of(best)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
+    keys = np.unique(keys[positions_of(keys) < 2**29])
+    rows = snapshot.fetch(keys, _NEIGHBOURS, request.condition)
+    of_best, sections = _section_keys(best), _section_keys(rows)
+    rows = rows.filter(pa.array(np.isin(sections, of_best)))
+    if not rows.num_rows:
         return []
-    scores = request.score_sentences(idx)
-    spans = list(_spans(snapshot, "sentences", idx).values())
-    documents = snapshot.sentence_document[idx]
-    languages = [snapshot.languages[document] for document in documents]
-    begins_run = (np.diff(idx) > 1) | (np.diff(snapshot.section_idx[idx]) > 0)
+    rows, copied = _without_copies(rows)
+    scores = request.score_sentences(rows)
+    sections = _section_keys(rows)
+    begins_run = (np.diff(keys_of(rows)) != 1) | (np.diff(sections) != 0)
     runs = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins_run)])
-    words = [num_words(x.text, language) for x, language in zip(spans, languages, strict=True)]
-    return [
+    languages = rows["language"].to_pylist()
+    texts = zip(rows["text"].to_pylist(), languages, strict=True)
+    words = [num_words(text, language) for text, language in texts]
+    found = list(windows(scores.tolist(), runs.tolist(), words, top_k))
+    keys = keys_of(rows)
+    shown = np.unique(np.concatenate([keys[first : last + 1] for first, _, last in found]))
+    spans = request.spans(shown)
+    hits = [
         Hit(
-            join_spans(spans[first : last + 1], languages[best_one]),
-            spans[best_one],
+            join_spans(
+                [spans[key] for key in keys[first : last + 1].tolist()], languages[best_one]
+            ),
+            spans[int(keys[best_one])],
             float(scores[best_one]),
-            int(snapshot.numbers[documents[best_one]]),
+            int(documents_of(keys[best_one])),
             is_likely(float(scores[best_one]), request.encoder),
         )
-        for first, best_one, last in windows(scores.tolist(), runs.tolist(), words, top_k)
+        for first, best_one, last in found
+    ]
+    return _with_copies(hits, snapshot, copied)
+
+
+def _units(request: Request, top_k: int) -> list[Hit]:
+    """Return the sections or documents that match best, with the best sentence in each.
+
+    Those of a section are the sentences directly in it or, if there are none, all.
+    """
+    rows, scores, inside = request.units(top_k)
+    if not rows.num_rows:
+        return []
+    without = rows.filter(pc.equal(rows["own_sentences"], 0))
+    if without.num_rows:
+        inside = pa.concat_tables([inside, request.inside(without, "all_sentences")])
+    inside = inside.filter(inside["is_allowed"])
+    firsts = _first_keys(rows)
+    own, every = rows["own_sentences"].to_numpy(), rows["all_sentences"].to_numpy()
+    ends = firsts + np.where(own > 0, own, every)
+    keys = keys_of(inside)
+    inside = inside.filter(pa.array(np.isin(keys, ranges(firsts, ends - firsts))))
+    inside = _unique(inside).sort_by("key")
+    keys, sentence_scores = keys_of(inside), request.score_sentences(inside)
+    starts = np.searchsorted(keys, firsts)
+    places = zip(starts, np.searchsorted(keys, ends), strict=True)
+    best = np.array([start + sentence_scores[start:end].argmax() for start, end in places])
+    wanted = np.concatenate([keys_of(rows), keys[best]])
+    spans = request.spans(np.unique(wanted))
+    hits = [
+        Hit(
+            spans[key],
+            spans[best_key],
+            score,
+            number,
+            is_likely(best_score, request.encoder),
+            request.by,
+        )
+        for key, best_key, score, number, best_score in zip(
+            rows["key"].to_pylist(),
+            keys[best].tolist(),
+            scores.tolist(),
+            documents_of(keys_of(rows)).tolist(),
+            sentence_scores[best].tolist(),
+            strict=True,
+        )
+    ]
+    return _with_copies(hits, request.snapshot, request.copied)
+
+
+def _section_keys(sentences: pa.Table) -> Ints:
+    """Return the keys of the sections that sentences are directly in."""
+    return pack_keys(documents_of(keys_of(sentences)), "section", sentences["section_position"])
+
+
+def _first_keys(units: pa.Table) -> Ints:
+    """Return the keys of the first sentences in sections or documents."""
+    return pack_keys(documents_of(keys_of(units)), "sentence", units["first_sentence"])
+
+
+def _unique(rows: pa.Table) -> pa.Table:
+    """Return each row once."""
+    _, first = np.unique(keys_of(rows), return_index=True)
+    return rows.take(first)
+
+
+def _without_copies(rows: pa.Table) -> tuple[pa.Table, list[int]]:
+    """Return the rows of identical documents once, and the hashes of the content of these.
+
+    They are those of the document whose file comes first.
+    """
+    rows = rows.sort_by([(name, "ascending") for name in _ORDER])
+    numbers, hashes = documents_of(keys_of(rows)), rows["content_hash"].to_numpy()
+    distinct, first, content = np.unique(hashes, return_index=True, return_inverse=True)
+    is_kept = numbers == numbers[first][content]
+    return rows.filter(pa.array(is_kept)), distinct[np.unique(content[~is_kept])].tolist()
+
+
+def _with_copies(hits: list[Hit], snapshot: Snapshot, hashes: Sequence[int]) -> list[Hit]:
+    """Name the other documents with the content of those that were found.
+
+    Args:
+        hits: What was found.
+        snapshot: The library.
+        hashes: Of the content of documents that there are several of.
+    """
+    if not hashes:
+        return hits
+    columns = ["document", "source", "content_hash"]
+    wanted = f"content_hash IN ({', '.join(map(str, hashes))}) AND level = 'document'"
+    rows = snapshot.read(columns, wanted).sort_by("source").to_pylist()
+    hash_of = {row["document"]: row["content_hash"] for row in rows}
+    return [
+        replace(
+            hit,
+            copies=tuple(
+                row["source"]
+                for row in rows
+                if row["content_hash"] == hash_of.get(hit.document_idx)
+                and row["document"] != hit.document_idx
+            ),
+        )
+        for hit in hits
     ]
 
 
-def _highest(values: npt.NDArray[np.float32], sizes: Ints) -> npt.NDArray[np.float32]:
-    """Return the highest value of each range of rows: `(ranges, ...)`; 0 where there is none.
-
-    Args:
-        values: `(rows, ...)`.
-        sizes: `(ranges,)`, how many rows each range has; one range follows the other.
-    """
-    highest = np.zeros((len(sizes), *values.shape[1:]), np.float32)
-    holding = sizes > 0
-    if holding.any():
-        firsts = (np.cumsum(sizes) - sizes)[holding]
-        highest[holding] = np.maximum.reduceat(values, firsts, axis=0)
-    return highest
+def _order(scores: Floats, rows: pa.Table) -> Ints:
+    """Return the indices of rows, best first; those with equal scores by file and place."""
+    table = rows.select(_ORDER).append_column("score", pa.array(-scores))
+    order = [(name, "ascending") for name in ("score", *_ORDER)]
+    idx: Ints = pc.sort_indices(table, sort_keys=order).to_numpy().astype(np.int64)
+    return idx
 
 
-def ranges(starts: Ints, sizes: Ints) -> Ints:
+def ranges(starts: Ints, sizes: npt.NDArray[np.integer]) -> Ints:
     """Return the indices in some ranges, one range after the other.
 
     Example:
@@ -316,142 +479,3 @@ def ranges(starts: Ints, sizes: Ints) -> Ints:
     """
     total = int(sizes.sum())
     return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
-
-
-def top(scores: Floats, top_k: int, *, in_order: bool = True) -> Ints:
-    """Return the indices of the highest scores, highest first; ties keep their order.
-
-    Args:
-        scores: `(scores,)`.
-        top_k: How many.
-        in_order: If false, their order does not matter, and all that equal the last are returned.
-
-    Example:
-        >>> top(np.array([0.1, 0.7, 0.7, 0.2]), 3).tolist()
-        [1, 2, 3]
-    """
-    if top_k < 1:
-        return np.zeros(0, np.int64)
-    if top_k < len(scores):
-        least = np.partition(scores, len(scores) - top_k)[len(scores) - top_k]
-        candidates = np.flatnonzero(scores >= least)
-    else:
-        candidates = np.arange(len(scores))
-    if not in_order:
-        return candidates
-    return candidates[np.argsort(-scores[candidates], kind="stable")[:top_k]]
-
-
-def _hits(request: Request, best: Ints, scores: Floats, allowed: Mask | None) -> list[Hit]:
-    """Return the hits of some sections or documents, with their places."""
-    if not len(best):
-        return []
-    snapshot, by = request.snapshot, request.by
-    closest = _closest_sentences(request, best, allowed)
-    documents = snapshot.sentence_document[closest]
-    sentences = _spans(snapshot, "sentences", closest)
-    is_section = by == "section"
-    spans = _spans(snapshot, "sections", best) if is_section else _document_spans(snapshot, best)
-    return [
-        Hit(
-            spans[int(unit)],
-            sentences[int(sentence)],
-            float(score),
-            int(number),
-            is_likely(float(best_score), request.encoder),
-            by,
-        )
-        for unit, sentence, score, number, best_score in zip(
-            best,
-            closest,
-            scores,
-            snapshot.numbers[documents],
-            request.score_sentences(closest),
-            strict=True,
-        )
-    ]
-
-
-def _closest_sentences(request: Request, best: Ints, allowed: Mask | None) -> Ints:
-    """Return the sentence that matches best in each of some sections or documents.
-
-    Those of a section are the sentences directly in it or, if there are none, all.
-    """
-    snapshot = request.snapshot
-    starts, sizes = snapshot.starts(request.by)[best], snapshot.sizes(request.by)[best]
-    if request.by == "section":
-        sizes = np.where(sizes > 0, sizes, snapshot.section_totals[best])
-    idx = ranges(starts, sizes)
-    scores = request.score_sentences(idx)
-    if allowed is not None:
-        scores[~allowed[idx]] = -np.inf
-    ends = np.cumsum(sizes)
-    return np.array(
-        [
-            start + int(scores[end - size : end].argmax())
-            for start, size, end in zip(starts, sizes, ends, strict=True)
-        ]
-    )
-
-
-def _spans(snapshot: Snapshot, name: str, idx: Ints) -> dict[int, Span]:
-    """Return the spans of some sentences or sections, by their index."""
-    ends = snapshot.sentence_ends if name == "sentences" else snapshot.section_ends
-    keys = snapshot.keys(ends, idx).tolist()
-    columns = SPAN_COLUMNS if name == "sentences" else SPAN_COLUMNS[: SPAN_COLUMNS.index("speaker")]
-    with snapshot.store.explained():
-        rows = read(snapshot.tables[name], columns, f"key IN ({', '.join(map(str, keys))})")
-    by_key = dict(spans_of(rows, snapshot.sources))
-    return {int(i): by_key[key] for i, key in zip(idx, keys, strict=True)}
-
-
-def _document_spans(snapshot: Snapshot, idx: Ints) -> dict[int, Span]:
-    """Return the spans of some documents, by their index: as `tasks.embed.document_span` does."""
-    numbers = snapshot.numbers[idx].tolist()
-    with snapshot.store.explained():
-        rows = read(
-            snapshot.tables["documents"],
-            ("document", "title"),
-            f"document IN ({', '.join(map(str, numbers))})",
-        )
-    titles = dict(zip(rows["document"].to_pylist(), rows["title"].to_pylist(), strict=True))
-    firsts = snapshot.sentence_starts[idx]
-    lasts = snapshot.sentence_ends[idx] - 1
-    sentences = _spans(snapshot, "sentences", np.unique(np.concatenate([firsts, lasts])))
-    return {
-        int(i): Span(
-            document=snapshot.sources[number],
-            path=(),
-            page=sentences[int(first)].page,
-            start=sentences[int(first)].start,
-            end=sentences[int(last)].end,
-            text=titles[number],
-            place=sentences[int(first)].place,
-        )
-        for i, number, first, last in zip(idx, numbers, firsts, lasts, strict=True)
-    }
-
-
-def _cosines(
-    vectors: npt.NDArray[np.float16], queries: Tensor, idx: Ints
-) -> npt.NDArray[np.float32]:
-    """Return the products of some vectors, of `(vectors, dimension)`, and of queries."""
-    products = torch.empty(len(idx), len(queries))
-    # All of them, in order, need not be picked.
-    are_all = len(idx) == len(vectors) and np.array_equal(idx, np.arange(len(vectors)))
-
-    def multiply(first: int, end: int) -> None:
-        half = np.empty((_ROWS_PER_CHUNK, vectors.shape[1]), np.float16)
-        widened = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
-        for start in range(first, end, _ROWS_PER_CHUNK):
-            chunk = slice(start, min(start + _ROWS_PER_CHUNK, end))
-            size = chunk.stop - start
-            if are_all:
-                some = vectors[chunk]
-            else:  # indices are within bounds, and numpy writes directly only with "clip"
-                some = vectors.take(idx[chunk], axis=0, out=half[:size], mode="clip")
-            widened[:size].copy_(torch.from_numpy(some))
-            torch.mm(widened[:size], queries.T, out=products[chunk])
-
-    in_threads(multiply, len(idx), _ROWS_PER_CHUNK)
-    return products.numpy()

@@ -128,13 +128,13 @@ def _walk(
     def note(error: OSError) -> None:
         on_error(str(error.filename), error)
 
-    if (folder / "library.json").exists():
+    if (folder / "library.lance").exists():
         return  # a library in a folder that is indexed into it
     for name, folders, files in os.walk(folder, onerror=note):
         folders[:] = sorted(
             one
             for one in folders
-            if not one.startswith(".") and not Path(name, one, "library.json").exists()
+            if not one.startswith(".") and not Path(name, one, "library.lance").exists()
         )
         if set(MAILDIR) <= set(folders):
             folders.clear()  # a conversation may be in several files: it is read as a whole

@@ -1,70 +1,75 @@
-"""Tables that change together: a library's state on disk, and how it is replaced.
+"""A library's table on a disk or in an object store, and how it is changed.
 
-Lance commits each table by itself, and a reader must never see the sentences of a document that
-its other tables do not have. So the file `library.json` names the version of each table that
-belongs to the library. A writer first writes new versions of the tables, which nobody sees, and
-then replaces that file, which is atomic. What a writer that was killed left behind is undone by
-the next one, which removes the manifests of later versions before it writes.
+All changes of a writer become visible in one commit of Lance. What a writer that was killed has
+written is in no version, and is removed when files are merged. Each commit replaces the row that
+counts what the library holds, so that of two writers who begin with the same version, Lance lets
+one commit and refuses the other. On a disk, a lock tells the second one before it has done work.
 
-When tables are merged, their old versions are removed; a reader that was still using them starts
-over with the new state. A tag in each table keeps Lance from removing the version that the file
-names, whatever happens in between.
+When files are merged, old versions are removed; a reader that was still using one starts over.
 """
 
+import errno
 import json
 import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from functools import partial
-from itertools import zip_longest
-from operator import gt, lt
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from foveate.files import atomic_write
-from foveate.index.lance import connect, limits, quote, read, reason_of, without_panics
-from foveate.index.lock import write_lock
-from foveate.index.postings import merge_postings
-from foveate.index.schema import SCHEMA_VERSION, schemas
+from foveate.index.lock import LockedError, write_lock
+from foveate.index.schema import SCHEMA_VERSION, TERMS, schema
+from foveate.index.statistics import Totals, WordCounts, count
 
-_STATE = "library.json"
-_TAG = "library"  # marks the version of a table that the library's state names
-_FOREVER = timedelta(days=36500)
-_LAST_VERSION = 2**64 - 1
+_TABLE = "library.lance"
+_METADATA = b"foveate"
+_HEAD = -1
+"""The key of the row that counts what a library holds; those that count words are below."""
 
-_IDS_PER_CONDITION = 1000
-
-MAX_BATCHES = 16
-"""Number of batches from which the postings of each term are merged when files are merged.
-
-A term has a row in each batch, and to look up tens of rows is slow.
-"""
-
-_SENTENCES_PER_BATCH = 50_000
-"""Large libraries may have a batch for each so many sentences, as merging rewrites all postings."""
-
-_TERMS_PER_MERGE = 100_000
+_CACHED_BYTES = 2**30
+"""What Lance may keep in memory of indexes; half as much of what it knows of files."""
 
 MAX_FRAGMENTS = 32
-"""Number of files of a table from which they are merged."""
+"""Number of small files from which they are merged."""
+
+ROWS_PER_FILE = 2**20
 
 ROWS_WITHOUT_INDEX = 20_000
 """Rows that are scanned about as fast as they are looked up."""
 
-_INDEXED = {
-    "documents": ("document", "file"),
-    "sections": ("key",),
-    "sentences": ("key",),
-    "terms": ("term",),
+LEAST_FOR_VECTOR_INDEX = 50_000
+"""Rows from which vectors get an index; fewer are all compared."""
+
+_INDEXES = {
+    "key": "BTREE",
+    "content_hash": "BTREE",
+    "document": "ZONEMAP",
+    "file": "ZONEMAP",
+    "level": "BITMAP",
 }
-"""Columns by which rows are looked up."""
+"""Columns by which rows are looked up. What is added together is stored together, which is when a
+zone map suffices."""
+
+_INDEXES |= dict.fromkeys(TERMS.values(), "INVERTED")
+_WORDS = {"base_tokenizer": "whitespace", "max_token_length": None, "with_position": False}
+_WORDS |= dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding"), False)
+
+CONDITION_ERRORS = ("Execution error", "Invalid user input", "Schema error")
+"""What Lance's message says if a condition cannot be evaluated for some values, or parsed."""
+
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_LIMITS = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+IN_MEMORY = "a model in memory"
+"""The name of a model that cannot be loaded by name: its weights are in no file."""
 
 
 class LibraryError(ValueError):
@@ -94,6 +99,11 @@ class ModelRecord:
         """The options with which `Encoder.from_pretrained` loads it."""
         return {"context": self.context, **self.options}
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it is foveate's own, as it is loaded without options."""
+        return self.name is None and self.context == "tree" and not self.options
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -101,99 +111,165 @@ class State:
 
     Attributes:
         model: The model that made its vectors.
-        versions: The version of each table.
+        version: The version of its table.
+        library: Drawn at random when the library was created, so that another one that takes its
+            place is noticed.
         next_document: Number of the next document.
         num_documents: Number of documents.
         num_sentences: Number of sentences.
-        num_batches: Number of batches in which terms were written since they were last merged.
-        library: Drawn at random when the library was created, so that another one that takes its
-            place is noticed.
+        unrelated: `(dimension,)`, the mean of the vectors of sentences that have nothing to do with
+            each other, see `foveate.tasks.relevance`.
     """
 
     model: ModelRecord
-    versions: dict[str, int]
-    next_document: int = 0
-    num_documents: int = 0
-    num_sentences: int = 0
-    num_batches: int = 0
-    library: str = field(default_factory=lambda: uuid4().hex)
+    version: int
+    library: str
+    next_document: int
+    num_documents: int
+    num_sentences: int
+    unrelated: tuple[float, ...]
 
 
 class Store:
-    """The tables of a library in a folder.
+    """The table of a library.
 
     Args:
-        folder: The library's folder.
+        place: The library's folder, or the URL of one in an object store.
+        options: What gives access to the object store, see Lance's `storage_options`.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, place: str | Path, options: Mapping[str, str] | None = None) -> None:
+        self.place = place
+        self.options = dict(options or {})
+
+    @property
+    def uri(self) -> str:
+        """The place of the table."""
+        return f"{str(self.place).rstrip('/')}/{_TABLE}"
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder on a disk; None in an object store."""
+        return self.place if isinstance(self.place, Path) else None
 
     def exists(self) -> bool:
-        """Return whether there is a library in the folder.
+        """Return whether there is a library.
 
         Raises:
-            LibraryError: The path is a file, or a folder with other contents.
+            LibraryError: The path is a file, or a library of another version.
+            OSError: The object store cannot be read.
         """
+        if self.folder is None:
+            return self._find() is not None
         if self.folder.exists() and not self.folder.is_dir():
             raise LibraryError(f"{self.folder} is a file: a library is a folder, name another path")
-        return (self.folder / _STATE).exists()
+        if (self.folder / "library.json").exists():
+            raise LibraryError(
+                f"the library {self.folder} was made by an earlier version of foveate: index the "
+                "files into a new library"
+            )
+        return any(Path(self.uri, "_versions").glob("*.manifest"))
 
-    def read_state(self) -> State:
-        """Read the current state.
+    def _find(self) -> Any:
+        """Return the table; None if there is none."""
+        with self.explained():
+            try:
+                return lance().dataset(
+                    self.uri,
+                    storage_options=self.options,
+                    index_cache_size_bytes=_CACHED_BYTES,
+                    metadata_cache_size_bytes=_CACHED_BYTES // 2,
+                )
+            except ValueError as error:
+                if "was not found" in str(error):
+                    return None
+                raise
+
+    def open(self) -> Any:
+        """Open the newest version of the table.
 
         Raises:
             FileNotFoundError: There is no library.
-            LibraryError: It is damaged, or another version of foveate made it.
+            LibraryError: It is damaged, or another program or version of foveate made it.
+            OSError: It cannot be read for another reason.
         """
-        if not self.exists():
+        table = self._find() if self.exists() else None
+        if table is None:
             raise FileNotFoundError(
-                f"there is no library in {self.folder}: make one with "
-                f"`foveate index PATH --library {self.folder}` or Index.create"
+                f"there is no library in {self.place}: make one with "
+                f"`foveate index PATH --library {self.place}` or Index.create"
             )
-        path = self.folder / _STATE
-        try:
-            fields = json.loads(path.read_bytes())
-            schema = int(fields["schema"])
-            if schema == SCHEMA_VERSION:
-                del fields["schema"]
-                return State(**{**fields, "model": ModelRecord(**fields["model"])})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        made_by = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+        if made_by.get("schema") != SCHEMA_VERSION:
+            version = "another version of foveate" if made_by else "another program"
             raise LibraryError(
-                f"{path} is damaged ({error}): restore it from a copy of the library, or index the "
-                "files into a new one"
-            ) from error
-        raise LibraryError(
-            f"the library {self.folder} was made by another version of foveate (format {schema}, "
-            f"not {SCHEMA_VERSION}): index the files into a new library, or use that foveate"
+                f"the table in {self.place} was made by {version}: index the files into a new "
+                "library"
+            )
+        return table
+
+    def state_of(self, table: Any) -> State:
+        """Return the state of an opened table."""
+        made_by = json.loads(table.schema.metadata[_METADATA])
+        totals = self.totals(table)
+        return State(
+            ModelRecord(**made_by["model"]),
+            table.version,
+            made_by["library"],
+            totals.num_added,
+            totals.num_texts("document"),
+            totals.num_texts("sentence"),
+            tuple(made_by["unrelated"]),
         )
 
-    def stamp(self) -> tuple[int, int]:
-        """Return a value that changes when the state is replaced."""
-        stat = (self.folder / _STATE).stat()
-        return stat.st_mtime_ns, stat.st_ino
+    def totals(self, table: Any) -> Totals:
+        """Return what an opened table holds."""
+        rows = self.read(table, ["totals"], f"key = {_HEAD}")
+        if rows.num_rows != 1:
+            raise self.unreadable("the row that counts what it holds is missing")
+        return Totals.from_list(rows["totals"][0].as_py())
 
-    def open_tables(self, state: State) -> dict[str, Any]:
-        """Open the tables for reading, as of a given state.
+    def word_counts(self, table: Any) -> dict[int, WordCounts]:
+        """Return how often words occur: the counts in each row that has some, by its key."""
+        rows = self.read(table, ["key", "words", "frequencies"], f"key < {_HEAD}")
+        lists = zip(rows["words"], rows["frequencies"], strict=True)
+        counts = [WordCounts.from_lists(one.values, two.values.to_numpy()) for one, two in lists]
+        return dict(zip(rows["key"].to_pylist(), counts, strict=True))
+
+    def read(
+        self, table: Any, columns: Sequence[str], condition: str | None = None, **options: Any
+    ) -> pa.Table:
+        """Read some columns of the rows that satisfy a condition."""
+        with self.explained():
+            return table.scanner(list(columns), filter=condition, **options).to_table()
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return a value that changes when the library does.
 
         Raises:
-            LibraryError: Files are damaged so that Lance cannot read them.
-            OSError: Lance cannot read them for another reason.
+            FileNotFoundError: See `open`.
         """
-        connection = connect(self.folder)
-        tables = {}
-        with self.explained():
-            for name, version in state.versions.items():
-                tables[name] = connection.open_table(name)
-                tables[name].checkout(version)
-        return tables
+        if self.folder is None or not self.exists():
+            return (self.open().version,)
+        stat = Path(self.uri, "_versions").stat()
+        return stat.st_mtime_ns, stat.st_ino
+
+    def size(self) -> int:
+        """Return the total size in bytes of the files of its newest version."""
+        files = self.open().all_files().read_all()
+        return int(pc.sum(files["size_bytes"]).as_py())
 
     def unreadable(self, reason: str) -> LibraryError:
         """Return the error that says that the library cannot be read, and why."""
+        for path in Path(self.uri, "_versions").glob("*.manifest") if self.folder else ():
+            if not path.stat().st_size:
+                return LibraryError(
+                    f"the library {self.place} cannot be read: {path} is empty, as a failure of "
+                    "power leaves it; delete that file, and the library is as it was before"
+                )
         return LibraryError(
-            f"the library {self.folder} cannot be read ({reason}): if writing to it was cut off, "
-            f"`foveate library compact {self.folder}` undoes that; otherwise restore it from a "
-            "copy, or index the files into a new one"
+            f"the library {self.place} cannot be read ({reason}): restore it from a copy, or index "
+            "the files into a new one"
         )
 
     @contextmanager
@@ -202,106 +278,97 @@ class Store:
 
         Raises:
             LibraryError: Files are damaged.
+            LockedError: Another process has changed the library since it was opened.
             OSError: Files cannot be read or written for another reason.
         """
         try:
             with without_panics():
                 yield
-        except (LibraryError, FileNotFoundError, MemoryError):
+        except (LibraryError, LockedError, FileNotFoundError, MemoryError):
             raise
         except (RuntimeError, ValueError, OSError, pa.ArrowException) as error:
             reason = reason_of(error)
+            if CONDITION_ERRORS[0] in reason:
+                raise ValueError(
+                    f"a condition cannot be evaluated for some values ({reason}): leave these out"
+                ) from error
+            if "conflict" in reason.lower():
+                raise LockedError(
+                    f"another process has changed the library {self.place} meanwhile: run the same "
+                    "command again, which continues from there"
+                ) from error
             if is_write:
                 raise OSError(
-                    f"the library {self.folder} cannot be written ({reason}): what was committed "
+                    f"the library {self.place} cannot be written ({reason}): what was committed "
                     "before is whole; free some space or check the disk, and start again"
+                ) from error
+            if self.folder is None:
+                raise OSError(
+                    f"the library {self.place} cannot be reached ({reason}): check its address, "
+                    "the credentials and the region, see `storage_options` of Index.open"
                 ) from error
             if limits(error):
                 raise OSError(
-                    f"the library {self.folder} cannot be read ({reason}), which is not damage: "
+                    f"the library {self.place} cannot be read ({reason}), which is not damage: "
                     "change the permission or the limit, and try again"
                 ) from error
             raise self.unreadable(reason) from error
 
     @contextmanager
-    def writing(self, model: ModelRecord) -> Iterator["Writer"]:
+    def writing(
+        self, model: ModelRecord, unrelated: Callable[[], Sequence[float]]
+    ) -> Iterator["Writer"]:
         """Provide a writer while no other process writes, creating the library if necessary.
 
         Args:
             model: The model that makes the vectors.
+            unrelated: Returns that of the `State` of a library to create.
 
         Raises:
             LockedError: Another process is writing.
             LibraryError: The library was made by another model, or is damaged.
             OSError: The folder cannot be written to.
         """
-        is_new = not self.exists()
-        if is_new and self.folder.exists() and not self._is_ours():
+        if self.folder is None:
+            yield self._writer(model, unrelated)
+            return
+        if not self.exists() and self.folder.exists() and not self._is_ours():
             raise LibraryError(
                 f"{self.folder} is a folder that holds something else: name a new one"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         with write_lock(self.folder):
-            if not self.exists():
-                with self.explained(is_write=True):
-                    self._create(model)
-            state = self.read_state()
-            check_model(self.folder, state.model, model)
-            with self.explained(is_write=True):
-                writer = Writer(self, state, self._recover(state))
-            yield writer
+            yield self._writer(model, unrelated)
 
-    def write_state(self, state: State) -> None:
-        """Replace the state."""
-        fields = {"schema": SCHEMA_VERSION, **asdict(state)}
-        with atomic_write(self.folder / _STATE) as path, path.open("w", encoding="utf-8") as file:
-            json.dump(fields, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
+    def _writer(self, model: ModelRecord, unrelated: Callable[[], Sequence[float]]) -> "Writer":
+        if not self.exists():
+            of_model = list(unrelated())
+            with self.explained(is_write=True):
+                self._create(model, of_model)
+        table = self.open()
+        check_model(self.place, self.state_of(table).model, model)
+        with self.explained(is_write=True):
+            known = {one.name for one in table.describe_indices()}
+            for column, kind in _INDEXES.items():
+                if f"{column}_idx" not in known:
+                    options = _WORDS if kind == "INVERTED" else {}
+                    table.create_scalar_index(column, kind, **options)
+        return Writer(self, table)
 
     def _is_ours(self) -> bool:
         """Return whether a folder holds at most what is left if making a library is interrupted."""
-        tables = {f"{name}.lance" for name in schemas(1)}
-        names = {path.name for path in self.folder.iterdir()}
-        return all(name in tables or name.startswith((".", "writer.")) for name in names)
+        assert self.folder is not None
+        return all(
+            one.name == _TABLE or one.name.startswith((".", "writer."))
+            for one in self.folder.iterdir()
+        )
 
-    def _create(self, model: ModelRecord) -> None:
-        connection = connect(self.folder)
-        for name in connection.list_tables().tables:  # which a writer that was killed has left
-            connection.drop_table(name)
-        versions = {
-            name: connection.create_table(name, schema=schema).version
-            for name, schema in schemas(model.dimension).items()
-        }
-        self.write_state(State(model, versions))
-
-    def _recover(self, state: State) -> dict[str, Any]:
-        """Undo what a writer that was killed has left, and open the tables for writing."""
-        for name, version in state.versions.items():
-            self.forget(name, partial(lt, version))
-        connection = connect(self.folder)
-        tables = {name: connection.open_table(name) for name in state.versions}
-        for name, table in tables.items():
-            self.tag(name, table)
-        return tables
-
-    def forget(self, name: str, is_unneeded: Callable[[int], bool]) -> None:
-        """Remove the manifests of versions of a table that are not needed."""
-        for version, path in _manifests(self.folder / f"{name}.lance").items():
-            if is_unneeded(version):
-                path.unlink()
-
-    def tag(self, name: str, table: Any) -> None:
-        """Keep Lance from removing the latest version of a table."""
-        try:
-            tags = table.tags.list()
-        except RuntimeError:  # a full disk may have left an empty file, which Lance cannot read
-            (self.folder / f"{name}.lance" / "_refs" / "tags" / f"{_TAG}.json").unlink()
-            tags = table.tags.list()
-        if _TAG not in tags:
-            table.tags.create(_TAG, table.version)
-        elif tags[_TAG]["version"] != table.version:
-            table.tags.update(_TAG, table.version)
+    def _create(self, model: ModelRecord, unrelated: Sequence[float]) -> None:
+        made_by = {"schema": SCHEMA_VERSION, "library": uuid4().hex, "model": asdict(model)}
+        made_by["unrelated"] = unrelated
+        columns = schema(model.dimension).with_metadata({_METADATA: json.dumps(made_by).encode()})
+        head = _special_row(columns, _HEAD, totals=Totals().to_list())
+        lance().write_dataset(head, self.uri, storage_options=self.options)
 
 
 class Writer:
@@ -309,51 +376,100 @@ class Writer:
 
     Args:
         store: The library, whose lock is held.
-        state: Its state.
-        tables: Its tables, opened for writing.
+        table: The newest version of its table.
     """
 
-    def __init__(self, store: Store, state: State, tables: dict[str, Any]) -> None:
+    def __init__(self, store: Store, table: Any) -> None:
         self.store = store
-        self.state = state
-        self.tables = tables
-        self.next_document = state.next_document
-        self.num_batches = state.num_batches
+        self.table = table
+        self.next_document = store.state_of(table).next_document
+        self._counts = store.word_counts(table)
+        self._fragments: list[Any] = []  # that are not committed yet
+        self._added: list[tuple[Totals, WordCounts]] = []
+        self._outdated: list[int] = []
 
     def new_documents(self, number: int) -> int:
         """Reserve this many numbers, which no other document had or will have; return the first."""
         self.next_document += number
         return self.next_document - number
 
-    def add(self, rows: Mapping[str, pa.Table]) -> None:
+    def add(self, rows: pa.Table) -> None:
         """Write the rows of a batch of documents."""
-        self.num_batches += 1
         with self.store.explained(is_write=True):
-            for name, table in rows.items():
-                if table.num_rows:
-                    self.tables[name].add(table)
+            self._fragments += self._write(rows)
+        self._added.append(count(rows))
 
-    def delete(self, documents: Sequence[int]) -> None:
-        """Delete documents with their sections and sentences; their terms remain, unused."""
-        for start in range(0, len(documents), _IDS_PER_CONDITION):
-            ids = ", ".join(map(str, documents[start : start + _IDS_PER_CONDITION]))
-            with self.store.explained(is_write=True):
-                for name in ("documents", "sections", "sentences"):
-                    self.tables[name].delete(f"document IN ({ids})")
+    def delete(self, documents: Iterable[int]) -> None:
+        """Delete documents with their sections and sentences."""
+        self._outdated += documents
 
     def commit(self) -> None:
         """Make the changes visible."""
+        if not self._fragments and not self._outdated:
+            return
         with self.store.explained(is_write=True):
-            state = replace(
-                self.state,
-                versions={name: table.version for name, table in self.tables.items()},
-                next_document=self.next_document,
-                num_batches=self.num_batches,
-                num_documents=self.tables["documents"].count_rows(),
-                num_sentences=self.tables["sentences"].count_rows(),
-            )
-            self.store.write_state(state)
-        self.state = state
+            num_committed = self.store.state_of(self.table).next_document
+            # Those of a file that is given up are not in the table before they are committed.
+            given_up = [number for number in self._outdated if number >= num_committed]
+            self._commit([number for number in self._outdated if number < num_committed])
+            if given_up:
+                self._commit(given_up)
+        self._outdated = []
+
+    def _commit(self, numbers: Sequence[int]) -> None:
+        """Commit what was added, without the documents with some numbers."""
+        totals = sum((of_added for of_added, _ in self._added), self.store.totals(self.table))
+        added, removed = [counts for _, counts in self._added], []
+        outdated = f"document IN ({', '.join(map(str, numbers))})" if numbers else "FALSE"
+        if numbers:
+            old = self.table.scanner(["level", *TERMS.values()], filter=outdated).to_table()
+            of_old, counts = count(old)
+            totals, removed = totals - of_old, [counts]
+        counts = WordCounts.total(added, removed)
+        merged = []
+        for key in sorted(self._counts):  # the newest first, which are the smallest
+            if len(self._counts[key].words) > 2 * len(counts.words):
+                break
+            counts = WordCounts.total([counts, self._counts[key]])
+            merged.append(key)
+        key = min(self._counts, default=_HEAD) - 1
+        columns = self.table.schema
+        rows = [
+            _special_row(columns, _HEAD, totals=totals.to_list()),
+            _special_row(columns, key, words=counts.words, frequencies=counts.frequencies.ravel()),
+        ]
+        replaced = ", ".join(map(str, (_HEAD, *merged)))
+        self._replace(
+            f"key IN ({replaced}) OR {outdated}",
+            [*self._fragments, *self._write(pa.concat_tables(rows))],
+        )
+        self._counts = {k: one for k, one in self._counts.items() if k not in merged}
+        self._counts[key] = counts
+        self._fragments, self._added = [], []
+
+    def _replace(self, condition: str, fragments: Sequence[Any]) -> None:
+        """Commit new fragments in place of the rows that satisfy a condition."""
+        addresses = self.table.scanner([], filter=condition, with_row_address=True).to_table()
+        touched = np.unique(addresses["_rowaddr"].to_numpy() >> np.uint64(32)).tolist()
+        updated, emptied = [], []
+        for number in touched:
+            left = self.table.get_fragment(number).delete(condition)
+            if left is None:
+                emptied.append(number)
+            else:
+                updated.append(left)
+        change = lance().LanceOperation.Update(
+            removed_fragment_ids=emptied, updated_fragments=updated, new_fragments=list(fragments)
+        )
+        self.table = lance().LanceDataset.commit(
+            self.table, change, read_version=self.table.version, max_retries=0
+        )
+
+    def _write(self, rows: pa.Table) -> list[Any]:
+        from lance.fragment import write_fragments
+
+        fragments: list[Any] = write_fragments(rows, self.table, storage_options=self.store.options)
+        return fragments
 
     def tidy(self, *, is_end: bool) -> None:
         """Optimize if there is reason to, so that a small change does not rewrite everything.
@@ -362,92 +478,107 @@ class Writer:
             is_end: Whether nothing will be added soon, so that building indexes pays off.
         """
         with self.store.explained():
-            is_due = any(self._is_untidy(*one, is_end=is_end) for one in self.tables.items())
+            sizes = [one.count_rows() for one in self.table.get_fragments()]
+            is_due = sum(size < ROWS_PER_FILE // 2 for size in sizes) >= MAX_FRAGMENTS
+            if is_end and not is_due:
+                indexed = self.table.stats.index_stats("key_idx")
+                is_due = indexed["num_unindexed_rows"] >= ROWS_WITHOUT_INDEX
         if is_due:
-            self.optimize()
+            self.optimize(with_vectors=is_end)
 
-    def _is_untidy(self, name: str, table: Any, *, is_end: bool) -> bool:
-        """Return whether there is reason to optimize a table."""
-        if table.stats()["fragment_stats"]["num_fragments"] >= MAX_FRAGMENTS:
-            return True
-        if not is_end:
-            return False
-        indexed = {one.columns[0]: one.num_indexed_rows for one in table.list_indices()}
-        least = min(indexed.get(column, 0) for column in _INDEXED[name])
-        return bool(table.count_rows() - least >= ROWS_WITHOUT_INDEX)
-
-    def optimize(self, *, merges_terms: bool = False) -> None:
+    def optimize(self, *, with_vectors: bool = True) -> None:
         """Merge small files and bring indexes up to date; then remove what is no longer needed.
 
-        Everything that was written must have been committed. Tables above some size get the
-        indexes that make rows of a given key, term or file quick to find.
+        Everything that was written must have been committed.
 
         Args:
-            merges_terms: Merge the postings of each term even if there are few batches.
+            with_vectors: Whether to make an index of vectors if there is none and it is time to.
         """
         with self.store.explained(is_write=True):
-            for name, version in self.state.versions.items():
-                # Lance would read them, to find out what else is not needed.
-                self.store.forget(name, partial(gt, version))
-            many = max(MAX_BATCHES, self.state.num_sentences // _SENTENCES_PER_BATCH)
-            if self.num_batches >= many or merges_terms:
-                self._merge_terms()
-            for name, table in self.tables.items():
-                indexed = {index.columns[0] for index in table.list_indices()}
-                for column in _INDEXED[name]:
-                    if column not in indexed and table.count_rows() >= ROWS_WITHOUT_INDEX:
-                        _create_index(table, column)
-                before = None
-                while table.version != before:  # what was merged may then be merged with the rest
-                    before = table.version
-                    table.optimize(cleanup_older_than=_FOREVER)
-            self.commit()
-            for name, table in self.tables.items():
-                self.store.tag(name, table)
-                with warnings.catch_warnings():
-                    # It warns of readers of replaced versions, which begin again; and the lock
-                    # keeps other writers out, so that what they left unfinished may go too.
-                    warnings.simplefilter("ignore")
-                    table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
-
-    def _merge_terms(self) -> None:
-        """Merge the postings of each term into one row, without those of deleted documents.
-
-        A few terms at a time are read, as committed, and rewritten.
-        """
-        committed = self.store.open_tables(self.state)["terms"]
-        live = read(self.tables["documents"], ("document",))["document"].to_numpy()
-        names = np.sort(read(committed, ("term",))["term"].to_numpy(zero_copy_only=False))
-        firsts = list(dict.fromkeys(names[::_TERMS_PER_MERGE]))
-        self.tables["terms"].delete("true")
-        for first, after in zip_longest(firsts, firsts[1:]):
-            condition = f"term >= {quote(first)}"
-            if after is not None:
-                condition += f" AND term < {quote(after)}"
-            rows = read(committed, committed.schema.names, condition)
-            self.tables["terms"].add(merge_postings(rows, live))
-        self.num_batches = 0
+            table = self.table
+            table.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FILE)
+            table.optimize.optimize_indices()
+            has_index = any(one.name == "vector_idx" for one in table.describe_indices())
+            if with_vectors and not has_index and table.count_rows() >= LEAST_FOR_VECTOR_INDEX:
+                num_partitions = round(table.count_rows() ** 0.5)
+                table = table.create_index(
+                    "vector", "IVF_RQ", metric="dot", num_partitions=num_partitions
+                )
+            # The lock on a disk keeps other writers out, so what they left unfinished may go too.
+            table.cleanup_old_versions(
+                timedelta(0), delete_unverified=self.store.folder is not None
+            )
+            self.table = table
 
 
-def _manifests(table: Path) -> dict[int, Path]:
-    """Return the manifests in the folder of a table, each the list of a version's files."""
-    found = {}
-    for path in table.glob("_versions/*.manifest"):
-        if path.stem.isdecimal():
-            number = int(path.stem)
-            # The last one comes first, unless an early version of Lance named it.
-            is_reversed = len(path.stem) == len(str(_LAST_VERSION))
-            found[_LAST_VERSION - number if is_reversed else number] = path
-    return found
+def _special_row(columns: pa.Schema, key: int, **values: Any) -> pa.Table:
+    """Return a row that is of no document."""
+    given = {"key": key, "document": -1, **values}
+    arrays = [
+        pa.array([given[column.name]], column.type)
+        if column.name in given
+        else pa.nulls(1, column.type)
+        for column in columns
+    ]
+    return pa.table(arrays, schema=columns)
 
 
-def _create_index(table: Any, column: str) -> None:
-    from lancedb.index import BTree
+def lance() -> Any:
+    """Import Lance."""
+    os.environ.setdefault("LANCE_LOG", "error")  # its warnings are for its developers
+    import lance
 
-    table.create_index(column, config=BTree())
+    return lance
 
 
-def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None:
+def quote(value: str) -> str:
+    """Quote a string for SQL.
+
+    Example:
+        >>> print(quote("Moby's whale"))
+        'Moby''s whale'
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def quote_list(values: Iterable[str]) -> str:
+    """Quote a list of strings for SQL's IN."""
+    return f"({', '.join(map(quote, values))})"
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error of Lance says, without the place in its code that comes after it."""
+    return str(error).partition("\n")[0].split(", /")[0]
+
+
+def limits(error: BaseException) -> bool:
+    """Return whether an error is due to a permission or a limit of the system, not to a file.
+
+    Lance gives the number of such an error only in its message.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None and (match := _OS_ERROR.search(str(error))):
+        number = int(match[1])
+    return number in _LIMITS
+
+
+class LanceError(RuntimeError):
+    """Lance failed in its own code, for which a file or a condition may be the reason."""
+
+
+@contextmanager
+def without_panics() -> Iterator[None]:
+    """Raise a `LanceError` with a readable message instead of what Lance raises in a panic."""
+    try:
+        yield
+    except BaseException as error:  # which PanicException is
+        if type(error).__name__ != "PanicException" and "panicked" not in str(error):
+            raise
+        said, *_ = str(error).splitlines() or ["unknown error"]
+        raise LanceError(f"Lance failed: {said}") from error
+
+
+def check_model(place: str | Path, recorded: ModelRecord, given: ModelRecord) -> None:
     """Refuse a model other than the one that made a library.
 
     Raises:
@@ -463,7 +594,7 @@ def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None
     if recorded.sha256 == given.sha256:
         made_by += "".join(f" with {name}={value!r}" for name, value in settings[0].items())
     raise LibraryError(
-        f"the library {folder} was made by {made_by} (SHA-256 {recorded.sha256[:12]}…), and its "
+        f"the library {place} was made by {made_by} (SHA-256 {recorded.sha256[:12]}…), and its "
         f"vectors cannot be compared with those of {given.name or 'the default model'} "
         f"({given.sha256[:12]}…): name that model, or index the files into a new library"
     )

@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .default_model import default_model_path
-from .encoder import DocumentVectors, Encoder, as_encoder, as_encoder_or
-from .llm import LLM
 
 if TYPE_CHECKING:
     from .answerer import Answerer
+    from .encoder import DocumentVectors, Encoder, as_encoder, as_encoder_or
+    from .llm import LLM
     from .summarizer import Summarizer
 
 __all__ = [
@@ -22,8 +22,16 @@ __all__ = [
     "default_model_path",
 ]
 
-# Loaded when they are first used, because their models take seconds to import.
-_MODULE_OF = {"Answerer": "answerer", "Summarizer": "summarizer"}
+# Loaded when they are first used, because torch and their models take seconds to import.
+_MODULE_OF = {
+    "LLM": "llm",
+    "Answerer": "answerer",
+    "DocumentVectors": "encoder",
+    "Encoder": "encoder",
+    "Summarizer": "summarizer",
+    "as_encoder": "encoder",
+    "as_encoder_or": "encoder",
+}
 
 
 def __getattr__(name: str) -> Any:

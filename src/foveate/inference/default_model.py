@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGE = "foveate_tree_bert"
-_SHA256 = "bbb399fc8304ae22db87420902715254b819bd41ca97ac714ed191a44936bfb3"
+WEIGHTS_SHA256 = "bbb399fc8304ae22db87420902715254b819bd41ca97ac714ed191a44936bfb3"
 
 
 @cache
@@ -31,7 +31,7 @@ def default_model_path() -> Path:
         raise ValueError(f"{folder} lacks model.safetensors: reinstall foveate")
     with weights.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != _SHA256:
+    if digest != WEIGHTS_SHA256:
         raise ValueError(
             f"{weights} does not hold the published weights (its SHA-256 is {digest}): "
             "reinstall foveate"

@@ -11,10 +11,7 @@ import torch
 from torch import Tensor
 
 from foveate.tasks.terms import terms
-
-# The usual values: how soon repetitions of a word stop counting, and how much length is penalized.
-SATURATION = 1.2
-LENGTH_NORMALIZATION = 0.75
+from foveate.tasks.weights import LENGTH_NORMALIZATION, SATURATION
 
 
 def count_terms(query: Sequence[str], texts: Iterable[str]) -> tuple[Tensor, Tensor]:

@@ -24,6 +24,8 @@ class Hit:
         likely: Whether its best sentence may answer the query, see
             `foveate.tasks.relevance.is_likely`; None with a generative model.
         unit: Which of them it is.
+        copies: Names of other documents of a library with the same content, which are not shown
+            themselves.
     """
 
     span: Span
@@ -32,6 +34,7 @@ class Hit:
     document_idx: int
     likely: bool | None = None
     unit: Unit = "passage"
+    copies: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

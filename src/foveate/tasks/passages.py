@@ -3,14 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from foveate.documents import Document, Span
 from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
-from foveate.inference import Encoder
 from foveate.tasks.hits import Hit
-from foveate.tasks.relevance import is_likely
+from foveate.tasks.weights import is_likely
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from foveate.inference import Encoder
 
 MAX_SENTENCES = 5  # of a passage
 _MAX_WORDS = 100
@@ -18,9 +21,9 @@ _MAX_WORDS = 100
 
 def best_passages(
     documents: Sequence[Document],
-    sentence_scores: Tensor,
+    sentence_scores: "Tensor",
     top_k: int,
-    encoder: Encoder | None = None,
+    encoder: "Encoder | None" = None,
 ) -> list[Hit]:
     """Return passages around the best sentences, which do not overlap; ties stay in order.
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from foveate.documents import Document
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
-from foveate.tasks.relevance import WEIGHTS, match, sentence_weights, weighted_mean
+from foveate.tasks.relevance import match, weighted_mean
+from foveate.tasks.weights import WEIGHTS, sentence_weights
 
 
 @dataclass(frozen=True, slots=True)

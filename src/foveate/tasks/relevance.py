@@ -10,10 +10,8 @@ is 0 for an unrelated text and 1 for the query itself. It does not depend on wha
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -21,44 +19,10 @@ from foveate.documents import Document
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.inference import DocumentVectors, Encoder
-from foveate.inference.encoder import Context
 from foveate.tasks.bm25 import bm25, count_terms
 from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.terms import all_titles, terms, titles_above
-
-Cosines = TypeVar("Cosines", Tensor, npt.NDArray[np.float32])
-
-
-class Weights(NamedTuple):
-    """The weights of the columns of `Matches`, which sum to 1.
-
-    Attributes:
-        sentences: Of sentences that answer a question.
-        topics: Of sentences about a topic, see `names_topic`.
-        sections: Of sections.
-        documents: Of documents.
-    """
-
-    sentences: tuple[float, ...]
-    topics: tuple[float, ...]
-    sections: tuple[float, ...]
-    documents: tuple[float, ...]
-
-
-_OF_SENTENCES = Weights((0.4, 0.1, 0.1, 0.4), (0.5, 0.1, 0.3, 0.1), (0.3, 0.4, 0.3), (0.5, 0.5))
-WEIGHTS: dict[Context, Weights] = {
-    "sentence": _OF_SENTENCES,
-    "document": _OF_SENTENCES,
-    "tree": Weights((0.5, 0.0, 0.4, 0.1), (0.7, 0.1, 0.1, 0.1), (0.3, 0.6, 0.1), (0.4, 0.6)),
-}
-"""Weights for encoders of each context.
-
-Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those of our own model, which rank best
-on average without losing to vectors alone on any kind of query. Those of other models rank best on
-average with two, all-MiniLM-L6-v2 and multilingual-e5-small in four bits.
-"""
-
-_MAX_TOPIC_WORDS = 6
+from foveate.tasks.weights import relative, sentence_weights
 
 
 class Matches(NamedTuple):
@@ -153,40 +117,6 @@ def relevance(
 def unrelated_cosines(query_vectors: Tensor, encoder: Encoder) -> Tensor:
     """Return u of queries from their unit vectors `(queries, dimension)`: `(queries,)`."""
     return (query_vectors @ encoder.unrelated.T).mean(1)
-
-
-def relative(cosines: Cosines, unrelated: Cosines) -> Cosines:
-    """Standardize cosines with queries: 0 is that of unrelated texts, and 1 remains 1.
-
-    Args:
-        cosines: `(..., queries)`.
-        unrelated: `(queries,)`, see `unrelated_cosines`.
-    """
-    return (cosines - unrelated) / (1 - unrelated)
-
-
-def is_likely(score: float, encoder: Encoder) -> bool | None:
-    """Return whether a sentence with this score may answer the query.
-
-    Below `encoder.min_likely_score`, nine of ten do not; None if the encoder has no such score.
-    """
-    return None if encoder.min_likely_score is None else score >= encoder.min_likely_score
-
-
-def sentence_weights(query: str, context: Context) -> tuple[float, ...]:
-    """Return the weights with which sentences are ranked by a query."""
-    weights = WEIGHTS[context]
-    return weights.topics if names_topic(query) else weights.sentences
-
-
-def names_topic(query: str) -> bool:
-    """Return whether a query names a topic, as headings do: a few words without a question mark.
-
-    Example:
-        >>> names_topic("memory allocator"), names_topic("Who allocates memory?")
-        (True, False)
-    """
-    return len(query.split()) <= _MAX_TOPIC_WORDS and not any(mark in query for mark in "?？؟")
 
 
 def weighted_mean(features: Tensor, weights: Sequence[float]) -> Tensor:

@@ -13,9 +13,9 @@ from foveate.tasks.embed import document_span
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
 from foveate.tasks.ranking import Scores, rank, score
-from foveate.tasks.relevance import is_likely
 from foveate.tasks.rerank import RERANKED, check_rerank
 from foveate.tasks.rerank import rerank as rerank_hits
+from foveate.tasks.weights import is_likely
 
 if TYPE_CHECKING:
     from foveate.inference.reranker import Reranker

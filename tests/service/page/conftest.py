@@ -48,7 +48,7 @@ Sea water dries in flat pans. What remains is white salt.
 @pytest.fixture(scope="package")
 def library(encoder: Encoder, tmp_path_factory) -> Path:
     """Make a library of three documents, of which one has no title."""
-    pytest.importorskip("lancedb")
+    pytest.importorskip("lance")
     folder = tmp_path_factory.mktemp("library")
     (folder / "fish.md").write_text(FISH)
     (folder / "salt.md").write_text(SALT)
