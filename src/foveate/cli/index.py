@@ -39,8 +39,8 @@ def command(
             "--library",
             "-l",
             metavar="DIR",
-            help="The folder of the library, or its URL in an object store (s3://…, gs://…, az://…), "
-            "which is created if it does not exist.",
+            help="The folder of the library, or its URL in an object store (s3://…, gs://…, "
+            "az://…), which is created if it does not exist.",
             show_default=False,
         ),
     ],

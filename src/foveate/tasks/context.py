@@ -25,8 +25,7 @@ from foveate.tasks.prompt import (
 )
 from foveate.tasks.relevance import relative, relevance, unrelated_cosines
 from foveate.tasks.summarize import importance
-from foveate.tasks.tokens import DEFAULT_TOKENS
-from foveate.tasks.tokens import Counter, estimate_tokens, token_counter
+from foveate.tasks.tokens import DEFAULT_TOKENS, Counter, estimate_tokens, token_counter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
