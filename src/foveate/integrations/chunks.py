@@ -99,4 +99,5 @@ def _join(chunks: Sequence[str], headings: Sequence[str]) -> tuple[Document, lis
 
 
 def _mean(vectors: Tensor) -> Tensor:
-    return F.normalize(vectors.mean(0), dim=0) * vectors.norm(dim=1).mean()
+    mean: Tensor = F.normalize(vectors.mean(0), dim=0) * vectors.norm(dim=1).mean()
+    return mean

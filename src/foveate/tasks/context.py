@@ -23,9 +23,10 @@ from foveate.tasks.prompt import (
     passage_text,
     render,
 )
-from foveate.tasks.relevance import relative, relevance, unrelated_cosines
+from foveate.tasks.relevance import relevance, unrelated_cosines
 from foveate.tasks.summarize import importance
 from foveate.tasks.tokens import DEFAULT_TOKENS, Counter, estimate_tokens, token_counter
+from foveate.tasks.weights import relative
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
