@@ -301,7 +301,7 @@ class TreeBertEmbeddings(nn.Module):
 
     def forward(self, words: Tensor, position: Tensor) -> Tensor:
         """Complete the embeddings of words `(tokens, hidden_size)` at positions `(tokens,)`."""
-        first_type = self.token_type_embeddings.weight[0]
+        first_type = self.token_type_embeddings(torch.zeros_like(position[:1]))
         embeddings = words + self.position_embeddings(position) + first_type
         output: Tensor = self.dropout(self.LayerNorm(embeddings))
         return output
@@ -612,8 +612,8 @@ class TreeBertLayers(nn.Module):
             `sums` and `own`, see `TreeBertPooling`.
         """
         words = self.embeddings.word_embeddings
-        like = widened(words.weight[:0])
-        sums, own = (like.new_zeros(num_anchors, words.embedding_dim) for _ in range(2))
+        dtype = widened(words.weight[:0]).dtype
+        sums, own = torch.zeros(2, num_anchors, words.embedding_dim, dtype=dtype)
         for batch in batch_families(passages.tree, _TOKENS_IN_CACHE):
             position = passages.position[batch.nodes]
             states = self.embeddings(words(input_ids[batch.nodes]), position)

@@ -313,17 +313,16 @@ def test_parents_that_are_padding_and_empty_sequences_are_rejected():
     assert build_forest(parents, torch.tensor([[1, 1, 1], [1, 1, 0]], device=DEVICE)) is not None
 
 
-def test_models_without_gradients_use_them_whatever_the_hidden_size(monkeypatch):
+def test_models_use_them_whatever_the_hidden_size(monkeypatch):
     model = tree_bert(hidden_size=144, num_attention_heads=9).to(DEVICE)
     parents = torch.tensor([-1, 0, 1, 1, 0, 4, -1, 6], device=DEVICE)
-    kinds = torch.tensor([3, 1, 0, 0, 1, 0, 1, 0], device=DEVICE)
+    kinds = torch.tensor([3, 4, 0, 1, 4, 1, 4, 1], device=DEVICE)
     inputs = {"input_ids": kinds + 1, "parent_ids": parents, "node_types": kinds}
     inputs = {name: ids[None] for name, ids in inputs.items()}
     monkeypatch.setenv("FOVEATE_BACKEND", "reference")
     expected = model(**inputs).embeddings
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    with torch.no_grad():
-        assert relative_error(model(**inputs).embeddings, expected) < 1e-4
+    assert relative_error(model(**inputs).embeddings, expected) < 1e-4
 
 
 @gpu
@@ -487,6 +486,21 @@ def tree_encoder(kind):
     return model.to(DEVICE)
 
 
+def types_of(parents):
+    """Node types of TreeBert: what has leaves alone is a passage, whose last token is [SEP]."""
+    nodes = range(len(parents))
+    children = [[i for i in nodes if parents[i] == parent] for parent in nodes]
+    is_passage = [
+        parents[i] >= 0 and children[i] != [] and not any(children[j] for j in children[i])
+        for i in nodes
+    ]
+    types = [4 if is_passage[i] else 3 if parents[i] < 0 else 2 for i in nodes]
+    for i in nodes:
+        if parents[i] >= 0 and is_passage[parents[i]]:
+            types[i] = int(i == children[parents[i]][-1])
+    return types
+
+
 def padded_batch(kind, *documents):
     """Ids, mask, parents and node types of documents, padded on the right."""
     length = max(map(len, documents))
@@ -497,9 +511,7 @@ def padded_batch(kind, *documents):
     for row, document in enumerate(documents):
         parents[row, : len(document)] = torch.tensor(document)
         mask[row, : len(document)] = 1
-        levels = Tree.from_parents(document)
-        level = levels.from_level_order(levels.level)
-        types[row, : len(document)] = 3 - level.clamp(max=3)
+        types[row, : len(document)] = torch.tensor(types_of(document))
     batch = {"input_ids": ids, "attention_mask": mask, "parent_ids": parents}
     if kind == "tree_bert":
         batch["node_types"] = types
@@ -540,8 +552,12 @@ def tree_steps_agree(model, captured, batch, tolerance):
     for each in (model, captured):
         each.zero_grad()
         for _ in range(2):
-            real = batch["attention_mask"].bool()
-            each(**batch).last_hidden_state[real].square().mean().backward()
+            output = each(**batch)
+            if "embeddings" in output:
+                (output.embeddings[:, ::2].square().mean() + output.salience.sum()).backward()
+            else:
+                real = batch["attention_mask"].bool()
+                output.last_hidden_state[real].square().mean().backward()
     for a, b in zip(model.parameters(), captured.parameters(), strict=True):
         assert (a.grad is None) == (b.grad is None)
         if a.grad is not None:
