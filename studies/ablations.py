@@ -219,12 +219,10 @@ def tables() -> dict[str, str]:
     sentences = report.load(results / "ablations.json")["runs"]
     passages = report.load(results / "ablations-passages.json")["runs"]
     removed = report.load(results / "ablations-without-exchange.json")["runs"]
-    with_exchange = passages["passages of 448, 2,000 steps"]
-    both = {"with exchange": with_exchange, "without exchange": removed[DEFAULT]}
     return {
         "passages": passages_table(passages),
-        "removed": passages_table(both),
-        "documents": documents_table(removed),
+        "removed": passages_table(removed),
+        "documents": documents_table({DEFAULT: removed[DEFAULT]}),
         "sentences": within_table(sentences),
     }
 

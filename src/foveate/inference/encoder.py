@@ -157,7 +157,7 @@ class Encoder:
             `TreeBertNetwork`, which needs no transformers.
         processor: Its tokenizer, the tokens of its anchors and the depth of its trees.
         context: "sentence" encodes every sentence by itself and builds sections and the document
-            from their sentences; "tree" lets anchors exchange across the hierarchy.
+            from their sentences; "tree" reads whole documents as the model was trained to.
         linear_dtype: Dtype of the model's linear layers; everything else is float32.
         languages: ISO 639 codes of the languages that the model was trained on; None if unknown.
 
