@@ -17,7 +17,7 @@ def command(
             "--library",
             "-l",
             metavar="DIR",
-            help="The folder of a library built by `foveate index`.",
+            help="The folder or URL of a library built by `foveate index`.",
             show_default=False,
         ),
     ],
@@ -72,11 +72,6 @@ def command(
     {"mcpServers": {"papers": {"command": "foveate",
        "args": ["mcp", "--library", "/home/ada/papers.library"]}}}
     """
-    if not library.is_dir():
-        raise FileNotFoundError(
-            f"there is no library in {library}: make one with "
-            f"`foveate index PATH --library {library}`"
-        )
     from foveate.mcp import make_server  # which takes a moment to import
 
     server = make_server(library, model=model, rerank=rerank, **loading.options())
