@@ -91,6 +91,7 @@ class Encoded:
         self.context = encoder.context
         self.min_likely_score = encoder.min_likely_score
         self.seconds: list[float] = []
+        self._encoder = encoder
         self._vectors: dict[str, npt.NDArray[np.float32]] = {}
         for query in queries:
             seconds, vectors = timed(partial(encoder.encode_queries, [query]))
@@ -98,6 +99,8 @@ class Encoded:
             self._vectors[query] = vectors.numpy()[0]
 
     def encode_queries(self, queries: Sequence[str]) -> npt.NDArray[np.float32]:
+        if new := [query for query in queries if query not in self._vectors]:  # parts of a query
+            self._vectors |= zip(new, self._encoder.encode_queries(new).numpy(), strict=True)
         return np.stack([self._vectors[query] for query in queries])
 
 
