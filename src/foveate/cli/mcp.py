@@ -72,6 +72,13 @@ def command(
     {"mcpServers": {"papers": {"command": "foveate",
        "args": ["mcp", "--library", "/home/ada/papers.library"]}}}
     """
+    from foveate.index.sources import is_url
+
+    if not library.is_dir() and not is_url(library):
+        raise FileNotFoundError(
+            f"there is no library in {library}: make one with "
+            f"`foveate index PATH --library {library}`"
+        )
     from foveate.mcp import make_server  # which takes a moment to import
 
     server = make_server(library, model=model, rerank=rerank, **loading.options())
