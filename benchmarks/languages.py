@@ -26,7 +26,8 @@ from torch import Tensor
 import report
 from debian import unpack
 from foveate import Document, Encoder
-from foveate.tasks.relevance import WEIGHTS, match, weighted_mean
+from foveate.tasks.relevance import match, weighted_mean
+from foveate.tasks.weights import WEIGHTS
 
 RESULTS = report.RESULTS / "languages.json"
 MANUALS = {  # and the package of the original, in which pages may be of several languages
