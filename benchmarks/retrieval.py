@@ -375,9 +375,7 @@ def tables(folder: Path) -> dict[str, str]:
     if within := sets["within"]:
         measures = [*MEASURES["within"]]
         within = {name: its for name, its in within.items() if "without" not in name}
-        titled = {name: its for name, its in within.items() if "meetings" not in name}
         found["within"] = overview(within, "all", measures)
-        found["specific headings"] = overview(titled, "specific", measures)
         found["less"] = differences_table(within, OWN[-1], ["hit@1", "nDCG@10"])
     if sets["documents"]:
         end = ", by sentence"

@@ -87,7 +87,7 @@ TREE = Tree.from_parents([-1, -1, -1, 0, 0, 1])
 
 
 def read(layers, x):
-    [batch] = batch_families(TREE, 99)
+    [batch] = batch_families(TREE.parent, TREE.first_child, TREE.num_children, 99)
     with torch.inference_mode():
         return torch.empty_like(x).index_copy_(0, batch.nodes, layers.read(x[batch.nodes], batch))
 

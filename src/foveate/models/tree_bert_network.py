@@ -614,7 +614,9 @@ class TreeBertLayers(nn.Module):
         words = self.embeddings.word_embeddings
         dtype = widened(words.weight[:0]).dtype
         sums, own = torch.zeros(2, num_anchors, words.embedding_dim, dtype=dtype)
-        for batch in batch_families(passages.tree, _TOKENS_IN_CACHE):
+        tree = passages.tree
+        families = tree.parent, tree.first_child, tree.num_children
+        for batch in batch_families(*families, _TOKENS_IN_CACHE):
             position = passages.position[batch.nodes]
             states = self.embeddings(words(input_ids[batch.nodes]), position)
             missing = -len(states) % _ROWS

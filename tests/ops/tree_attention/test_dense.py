@@ -23,7 +23,7 @@ def forest(sizes):
 def attend(sizes, qkv, max_nodes=64, extra=0):
     tree = Tree.from_parents(forest(sizes))
     out = torch.full_like(qkv[0], torch.nan)
-    for batch in batch_families(tree, max_nodes):
+    for batch in batch_families(tree.parent, tree.first_child, tree.num_children, max_nodes):
         number = len(batch.nodes)
         assert number <= max(max_nodes, 1 + max(sizes))
         filled = (F.pad(x[batch.nodes], (0, 0, 0, 0, 0, extra)) for x in qkv)

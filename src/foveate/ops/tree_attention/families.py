@@ -7,13 +7,10 @@ attention is computed in two parts.
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from .tree import Tree
 
 
 class DenseGroup(NamedTuple):
@@ -100,22 +97,24 @@ class FamilyBatch(NamedTuple):
     groups: list[tuple[int, int]]
 
 
-def batch_families(tree: "Tree", max_nodes: int) -> list[FamilyBatch]:
+def batch_families(
+    parent: Tensor, first_child: Tensor, num_children: Tensor, max_nodes: int
+) -> list[FamilyBatch]:
     """Divide the families of a forest of two levels into batches of up to `max_nodes` members.
 
     A family that is larger is a batch by itself, and a root without children is a family.
 
     Args:
-        tree: The forest, in level order.
+        parent: See `group_families`.
+        first_child: See `group_families`.
+        num_children: See `group_families`.
         max_nodes: Members of a batch.
     """
-    lone = ((tree.parent < 0) & (tree.num_children == 0)).nonzero()
+    lone = ((parent < 0) & (num_children == 0)).nonzero()
     families = [lone] if len(lone) else []
     families += [
         torch.cat([parents, children], dim=1)
-        for parents, children, _, _ in _families_by_kind(
-            tree.parent, tree.first_child, tree.num_children
-        )
+        for parents, children, _, _ in _families_by_kind(parent, first_child, num_children)
     ]
     parts: list[list[Tensor]] = []
     room = 0
