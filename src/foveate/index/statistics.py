@@ -46,7 +46,7 @@ class Totals:
         )
 
     def __sub__(self, other: Self) -> Self:
-        """Subtract what was removed, which was added once all the same."""
+        """Subtract what was removed; how many documents were ever added stays."""
         return type(self)(self.num_added, self.texts - other.texts, self.terms - other.terms)
 
     @classmethod
