@@ -12,6 +12,8 @@ Within a document, all of its sentences are ranked by a question or by a heading
   one sentence or with over half of the document are left out; sections with the same heading count
   as one. A heading is specific if no other document of the set has it: "Introduction" is not.
 
+Passages are made of a ranking as `foveate.search` makes them: up to five sentences around the best.
+
 Among many documents, each is ranked by a text about it:
 
 - papers by the human summary, without the sections that hold the abstract: dev alone, and among 88
@@ -41,13 +43,16 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 import arguments
 import report
 from foveate import Document
 from foveate.data import Example, read_benchmark
 from foveate.documents import Section
-from retrieval_measures import MEASURES, OWN, RESAMPLES, SEED, differences, rank, summarize
+from foveate.tasks.centrality import SentencePositions
+from foveate.tasks.passages import num_words, windows
+from retrieval_measures import MEASURES, OWN, RESAMPLES, SEED, differences, hit, rank, summarize
 from retrieval_systems import Systems, minilm_path, section_slices, sentence_texts
 from structured_documents import (
     meetings,
@@ -64,6 +69,8 @@ TASKS = ("within", "documents", "longembed")
 LONGEST_HEADING = 12  # words; longer ones are rows of tables
 DISTRACTORS = 88  # papers of the training part among those of the development part
 FIFTHS = 5
+PASSAGES = "hit@5 of passages"
+"""Whether one of the first five passages is relevant, as `foveate.search` shows sentences."""
 
 _NUMBERING = re.compile(r"^\s*(?:(?:\d+|[IVX]+|[A-Z])(?:\.\d+)*[.:)]|\d+(?:\.\d+)*)\s+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -152,6 +159,8 @@ def within(
 ) -> dict[str, Any]:
     """Measure all systems on the sentences of documents."""
     measures = MEASURES["within"]
+    names = [*measures, PASSAGES]
+    layouts = [layout(document) for document in documents]
     num_sentences = [len(sentence_texts(document)) for document in documents]
     relevant = [
         torch.zeros(len(its), size, dtype=torch.bool)
@@ -175,15 +184,16 @@ def within(
     for name, scores in systems.within(documents, texts):
         rows = [
             [measure(rank(row, mark)) for measure in measures.values()]
-            for score, marks in zip(scores, relevant, strict=True)
+            + [hit(passages(row, mark, *its), 5)]
+            for score, marks, its in zip(scores, relevant, layouts, strict=True)
             for row, mark in zip(score, marks, strict=True)
         ]
         scored[name] = values = np.array(rows)
-        results[name] = {"all": summarize([*measures], values, groups)}
+        results[name] = {"all": summarize(names, values, groups)}
         if not specific.all() and specific.any():
-            results[name]["specific"] = summarize([*measures], values[specific], groups[specific])
+            results[name]["specific"] = summarize(names, values[specific], groups[specific])
         results[name]["by fifth"] = [
-            dict(zip(measures, (100 * values[fifths == i].mean(0)).round(2).tolist(), strict=True))
+            dict(zip(names, (100 * values[fifths == i].mean(0)).round(2).tolist(), strict=True))
             if (fifths == i).any()
             else None
             for i in range(FIFTHS)
@@ -195,8 +205,22 @@ def within(
         "specific queries": int(specific.sum()),
         "queries by fifth": np.bincount(fifths, minlength=FIFTHS).tolist(),
         "systems": results,
-        "differences": differences([*measures], scored, groups),
+        "differences": differences(names, scored, groups),
     }
+
+
+def layout(document: Document) -> tuple[list[int], list[int]]:
+    """Return the section of each sentence, and the number of its words."""
+    sections = SentencePositions.from_document(document).section_idx.tolist()
+    return sections, [num_words(text, document.language) for text in sentence_texts(document)]
+
+
+def passages(
+    scores: Tensor, relevant: Tensor, sections: Sequence[int], words: Sequence[int]
+) -> Tensor:
+    """Return whether the best passages that `foveate.search` makes hold a relevant sentence."""
+    found = windows(scores.tolist(), sections, words, 5)
+    return torch.stack([relevant[first : last + 1].any() for first, _, last in found])
 
 
 def headings(examples: Iterable[Example]) -> list[tuple[Document, list[Query]]]:
@@ -373,7 +397,7 @@ def tables(folder: Path) -> dict[str, str]:
     sets = {task: saved_sets(folder / f"retrieval-{task}.json") for task in TASKS}
     found: dict[str, str] = {}
     if within := sets["within"]:
-        measures = [*MEASURES["within"]]
+        measures = ["hit@1", PASSAGES, "nDCG@10"]
         within = {name: its for name, its in within.items() if "without" not in name}
         found["within"] = overview(within, "all", measures)
         found["less"] = differences_table(within, OWN[-1], ["hit@1", "nDCG@10"])
