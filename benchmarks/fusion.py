@@ -217,14 +217,19 @@ def questions(path: Path, part: str, data: Path) -> list[tuple[Document, list[Qu
     tasks = []
     for name in dict.fromkeys(record["document"] for record in records):
         document = named_document(name, data)
-        starts = {sentence.start: i for i, sentence in enumerate(document.sentences())}
         asked = [
-            Query(record["query"], [starts[start] for start in record["starts"]])
+            Query(record["query"], [sentence_idx(document, start) for start in record["answers"]])
             for record in records
             if record["document"] == name
         ]
         tasks.append((document, asked))
     return tasks
+
+
+def sentence_idx(document: Document, start: str) -> int:
+    """Return the index of the sentence that starts with these words."""
+    texts = [sentence.text for sentence in document.sentences()]
+    return next(i for i, text in enumerate(texts) if text.startswith(start))
 
 
 def named_document(name: str, data: Path) -> Document:
