@@ -547,6 +547,15 @@ def test_one_graph_serves_trees_of_similar_size_and_waits_for_nothing(kind, monk
     assert len(graphs) == 1
 
 
+def tree_outputs_agree(expected, actual):
+    """Whether two outputs have equal states, but for rounding."""
+    names = ("last_hidden_state", "embeddings", "salience", "pooler_output")
+    found = [name for name in names if getattr(expected, name, None) is not None]
+    for name in found:
+        assert relative_error(actual[name], expected[name]) < 1e-4
+    return bool(found)
+
+
 def tree_steps_agree(model, captured, batch, tolerance):
     """Whether a model and its captured copy get the same gradients, which are added up twice."""
     for each in (model, captured):
@@ -562,7 +571,8 @@ def tree_steps_agree(model, captured, batch, tolerance):
         assert (a.grad is None) == (b.grad is None)
         if a.grad is not None:
             difference = torch.linalg.vector_norm(b.grad - a.grad)
-            assert difference <= tolerance * (torch.linalg.vector_norm(a.grad) + 1e-4)
+            # Gradients of the biases of keys are 0 but for rounding.
+            assert difference <= tolerance * (torch.linalg.vector_norm(a.grad) + 1e-3)
     return True
 
 
@@ -621,16 +631,12 @@ def test_graphs_of_tree_encoders(kind):
             documents = [some_document(n, 10 * seed + n) for n in (60, 20, 45)]
             batch = padded_batch(kind, *documents)
             for _ in range(2):
-                expected, actual = model(**batch), captured(**batch)
-                for name in ("last_hidden_state", "embeddings", "pooler_output"):
-                    if getattr(expected, name, None) is not None:
-                        assert relative_error(actual[name], expected[name]) < 1e-4
+                assert tree_outputs_agree(model(**batch), captured(**batch))
         graphs = cuda_graphs._graphs_by_module[encoder].graphs
         assert 1 <= len(graphs) < 6  # fewer than there were batches
         large = padded_batch(kind, [-1] + [0] * 200 + [3] * 100)  # families larger than a tile
         for _ in range(3):
-            expected, actual = model(**large), captured(**large)
-            assert relative_error(actual.last_hidden_state, expected.last_hidden_state) < 1e-4
+            assert tree_outputs_agree(model(**large), captured(**large))
         if kind != "tree_bert":
             states = captured(**large, output_hidden_states=True).hidden_states
             assert len(states) == 3
