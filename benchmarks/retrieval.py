@@ -397,7 +397,7 @@ def tables(folder: Path) -> dict[str, str]:
     sets = {task: saved_sets(folder / f"retrieval-{task}.json") for task in TASKS}
     found: dict[str, str] = {}
     if within := sets["within"]:
-        measures = ["hit@1", PASSAGES, "nDCG@10"]
+        measures = [*MEASURES["within"]]
         within = {name: its for name, its in within.items() if "without" not in name}
         found["within"] = overview(within, "all", measures)
         found["less"] = differences_table(within, OWN[-1], ["hit@1", "nDCG@10"])

@@ -219,10 +219,11 @@ def tables() -> dict[str, str]:
     sentences = report.load(results / "ablations.json")["runs"]
     passages = report.load(results / "ablations-passages.json")["runs"]
     removed = report.load(results / "ablations-without-exchange.json")["runs"]
+    default = report.load(results / "default-model.json")["runs"]
     return {
-        "passages": passages_table(passages),
+        "passages": passages_table({**passages, **default}),
         "removed": passages_table(removed),
-        "documents": documents_table({DEFAULT: removed[DEFAULT]}),
+        "documents": documents_table(default),
         "sentences": within_table(sentences),
     }
 

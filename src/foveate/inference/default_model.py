@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGE = "foveate_tree_bert"
-WEIGHTS_SHA256 = "bbb399fc8304ae22db87420902715254b819bd41ca97ac714ed191a44936bfb3"
+WEIGHTS_SHA256 = "3bcd07b1ff82dd119af0b27327d71161e26a5ae9ec55dc5f150b15eccd321f0b"
 
 
 @cache
