@@ -99,9 +99,7 @@ def test_keywords_that_leave_no_room_are_refused(tokenizer):
 
 
 def test_unfit_arguments_are_refused(tokenizer):
-    with pytest.raises(TypeError, match="neither a name, a mapping nor callable, got 3"):
-        LEDProcessor(tokenizer, detector=3)
-    with pytest.raises(ValueError, match="there is no detector 'tf'"):
+    with pytest.raises(ValueError, match="there is no method 'tf'"):
         LEDProcessor(tokenizer, detector="tf")
     with pytest.raises(ValueError, match="num_keywords must be at least 0, got -1"):
         LEDProcessor(tokenizer, num_keywords=-1)
