@@ -19,7 +19,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(corpus_file):
     [
         ({"config.json": "{}"}, "holds a model, but no recipe.yaml that says how"),
         ({"checkpoint-3/trainer_state.json": "{}"}, "holds a model, but no recipe.yaml"),
-        ({"recipe.yaml": "cake: yes"}, "recipe.yaml: cake: Unexpected .*: correct this file, or"),
+        ({"recipe.yaml": "cake: yes"}, "recipe.yaml: objective: .*: correct this file, or"),
         ({"recipe.yaml": "]"}, r"recipe.yaml: while parsing [^:]*(.|\n)*: correct this file, or"),
         ({"recipe.yaml": b"\xff"}, "recipe.yaml is not valid UTF-8"),
     ],
