@@ -22,8 +22,9 @@ from foveate.models import fovea, hdt, tree_bert, vcc  # noqa: F401  (registers 
 from foveate.models.positions import repeat_positions
 from foveate.models.speed_ups import speed_up
 from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, processor_for
+from foveate.validation import validated
 
-from .config import check_names, validated
+from .config import check_names
 from .objectives import Objective
 from .packing import PackedDataset, describe_place
 from .recipe import Batch, Data, Recipe

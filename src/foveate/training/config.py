@@ -1,4 +1,4 @@
-"""Settings as plain data: read from YAML, overridden, checked against annotations by pydantic."""
+"""Settings as plain data: read from YAML, overridden, checked."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from typing import Any
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no type hints
@@ -60,29 +59,6 @@ def apply_override(data: Any, override: str) -> None:
     if not isinstance(data, dict):
         raise ValueError(f"the recipe has no entry {path}")
     data[name] = load_yaml(value)
-
-
-def validated(kind: Any, data: Any, where: str = "", *, strict: bool | None = None) -> Any:
-    """Return data as a type, such as a dataclass that is built from a mapping.
-
-    Args:
-        kind: The type.
-        data: The value, or the values of the fields.
-        where: The section's name, for the message.
-        strict: Whether to refuse what would have to be converted, such as "3" for a number.
-
-    Raises:
-        ValueError: The data does not fit; the message says where.
-    """
-    try:
-        return TypeAdapter(kind).validate_python(data, strict=strict)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ": ".join(filter(None, [where, *map(str, first["loc"])]))
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] not in ("missing", "value_error"):
-            message += f", got {first['input']!r}"
-        raise ValueError(f"{place}: {message}" if place else message) from error
 
 
 def check_names(data: Mapping[str, Any], known: Collection[str], where: str) -> None:

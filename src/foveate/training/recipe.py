@@ -3,16 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from os import PathLike
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import yaml
-from pydantic import BeforeValidator, ConfigDict
+from pydantic import ConfigDict
 from pydantic_core import to_jsonable_python
 
 from foveate.data import BENCHMARKS
 from foveate.inference import default_model_path
+from foveate.validation import Texts, validated
 
-from .config import apply_override, check_names, load_yaml, validated
+from .config import apply_override, check_names, load_yaml
 from .objectives import OBJECTIVES, Objective
 from .recipes import find_recipe
 
@@ -26,11 +27,6 @@ RESERVED_ARGUMENTS = {
     "label_smoothing_factor",
 }
 """Arguments of `TrainingArguments` that follow from the rest of a recipe, or have no effect."""
-
-Paths = Annotated[
-    tuple[str, ...], BeforeValidator(lambda paths: [paths] if isinstance(paths, str) else paths)
-]
-"""In a recipe, a list or a single one."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,8 @@ class Data:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    train: Paths
-    dev: Paths = ()
+    train: Texts
+    dev: Texts = ()
     benchmark: str = ""
 
     def __post_init__(self) -> None:
