@@ -217,13 +217,13 @@ def test_only_a_model_with_global_tokens_is_steered(checkpoint):
 def test_vcc_reads_its_prompt_as_vip_tokens(sea, checkpoint, tmp_path, monkeypatch):
     VccT5ForConditionalGeneration.from_pretrained(checkpoint).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    VCCProcessor(tokenizer, summary_prompt="summarize :").save_pretrained(tmp_path)
+    VCCProcessor(tokenizer).save_pretrained(tmp_path)
     summarizer = Summarizer.from_pretrained(tmp_path)
     assert isinstance(summarizer.model, VccT5ForConditionalGeneration)
     assert set(summarizer.summarize(sea, words=12).split()) <= {*WORDS, "<unk>"}
     seen = {}
     monkeypatch.setattr(summarizer.model, "generate", lambda **batch: seen.update(batch) or [[2]])
-    for query, prompt in {None: "summarize :", "which cod": "question: which cod context:"}.items():
+    for query, prompt in {None: "summarize:", "which cod": "question: which cod context:"}.items():
         summarizer.summarize(sea, query=query)
         vips = seen["input_ids"][0][seen["vip_mask"][0] == 1]
         assert vips.tolist() == tokenizer(prompt, add_special_tokens=False)["input_ids"]

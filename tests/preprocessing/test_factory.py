@@ -37,10 +37,10 @@ def test_t5_has_its_prefix_and_models_their_longest_input(tokenizer):
 
 
 def test_what_was_saved_comes_before_the_family(tokenizer, tmp_path):
-    VCCProcessor(tokenizer, max_length=50, summary_prompt="sum up:").save_pretrained(tmp_path)
+    VCCProcessor(tokenizer, max_length=50).save_pretrained(tmp_path)
     processor = load_processor(tmp_path, T5Config())
     assert type(processor) is VCCProcessor
-    assert (processor.max_length, processor.summary_prompt) == (50, "sum up:")
+    assert processor.max_length == 50
     assert load_processor(tmp_path, T5Config(), max_length=9).max_length == 9
 
 

@@ -3,54 +3,15 @@
 import json
 
 import pytest
-from filelock import FileLock
 
 from foveate.training import Recipe, build_trainer, train
-from foveate.training import run as training_run
 from tests.training.conftest import masked_lm
 
 
-def test_two_runs_do_not_write_to_the_same_folder(corpus_file, tmp_path):
-    recipe, output = masked_lm(corpus_file, max_steps=1, save_strategy="no"), tmp_path / "out"
-    output.mkdir()
-    with (
-        FileLock(output / ".training.lock"),
-        pytest.raises(OSError, match=r"another run is writing to .*out: wait"),
-    ):
-        train(recipe, output)
-    train(recipe, output)
-    assert not (output / ".training.lock").exists()
-
-
-def test_a_run_that_begins_as_another_ends_keeps_its_lock(corpus_file, tmp_path, monkeypatch):
-    next_run = FileLock(tmp_path / ".training.lock")
-
-    class Lock:
-        def __init__(self, path):
-            self.lock = FileLock(path)
-
-        def acquire(self, timeout):
-            self.lock.acquire(timeout=timeout)
-
-        def release(self):
-            self.lock.release()
-            next_run.acquire(timeout=0)
-
-    monkeypatch.setattr(training_run, "FileLock", Lock)
-    recipe = masked_lm(corpus_file, max_steps=1, save_strategy="no")
-    train(recipe, tmp_path)
-    with pytest.raises(OSError, match="another run is writing to"):
-        train(recipe, tmp_path)
-    next_run.release()
-
-
-def test_a_folder_that_cannot_be_written_to_is_named_first(corpus_file, tmp_path):
-    recipe = masked_lm(corpus_file, {"data": {"train": "nowhere"}})
+def test_a_folder_that_cannot_be_written_to_is_named(corpus_file):
     for output in (corpus_file, corpus_file / "out"):
-        with pytest.raises(
-            OSError, match=r"voyages\.jsonl.* cannot be written to \(.*\): name anot"
-        ):
-            train(recipe, output)
+        with pytest.raises(OSError, match=r"voyages\.jsonl"):
+            build_trainer(masked_lm(corpus_file), output)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +19,7 @@ def test_a_folder_that_cannot_be_written_to_is_named_first(corpus_file, tmp_path
     [
         ({"config.json": "{}"}, "holds a model, but no recipe.yaml that says how"),
         ({"checkpoint-3/trainer_state.json": "{}"}, "holds a model, but no recipe.yaml"),
-        ({"recipe.yaml": "cake: yes"}, "recipe.yaml: unknown entry 'cake': correct this file, or"),
+        ({"recipe.yaml": "cake: yes"}, "recipe.yaml: objective: .*: correct this file, or"),
         ({"recipe.yaml": "]"}, r"recipe.yaml: while parsing [^:]*(.|\n)*: correct this file, or"),
         ({"recipe.yaml": b"\xff"}, "recipe.yaml is not valid UTF-8"),
     ],

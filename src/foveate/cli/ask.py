@@ -31,17 +31,7 @@ def command(
         ),
     ] = None,
     context: common.Context = 0,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            callback=common.check_model,
-            help="Checkpoint, a folder or a name on the hub. An encoder finds passages; a T5 reads "
-            "everything, writes an answer, and shows the passages that it attended to most. "
-            "Default: foveate's own model; with a library, the one that it was built with.",
-            show_default=False,
-        ),
-    ] = None,
+    model: common.WriterModel = None,
     rerank: common.Rerank = None,
     json: common.Json = False,
     *,

@@ -76,6 +76,28 @@ LibraryModel = Annotated[
         show_default=False,
     ),
 ]
+WriterModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="PATH",
+        callback=check_model,
+        help="Checkpoint, a folder or a name on the hub. An encoder chooses what is shown; a model "
+        "that generates text (ask: T5; summarize: T5, BART, LED …) writes in its own words. "
+        "Default: foveate's own model; with a library, the one that it was built with.",
+        show_default=False,
+    ),
+]
+TokenizerModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="PATH",
+        callback=check_model,
+        help="Checkpoint whose tokenizer is used. Default: foveate's own model.",
+        show_default=False,
+    ),
+]
 Rerank = Annotated[
     str | None,
     typer.Option(
@@ -92,6 +114,33 @@ Device = Annotated[
         metavar="NAME",
         help="Where the model runs: cpu, cuda, cuda:1 … Default: the GPU, if there is one.",
         show_default=False,
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="ENTRY=VALUE",
+        help="Change an entry of the recipe, such as training.max_steps=100; may be repeated.",
+        show_default=False,
+    ),
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Address to listen on. One that others can reach needs a token.",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="FOVEATE_TOKEN",
+        metavar="TEXT",
+        help="Token that clients must send. Prefer the environment variable FOVEATE_TOKEN, which "
+        "other users of this machine cannot see.",
+        show_default=False,
+        show_envvar=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -39,15 +39,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="ENTRY=VALUE",
-            help="Change an entry of the recipe, such as data.dev=test.jsonl; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    overrides: common.Overrides = None,
     beams: Annotated[
         int,
         typer.Option(metavar="N", min=1, help="Number of beams, for a model that generates text."),

@@ -1,9 +1,7 @@
 """`foveate inspect`."""
 
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
@@ -19,15 +17,7 @@ _MAX_AUTHORS = 5  # that are shown
 @takes_options
 def command(
     file: File,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            callback=common.check_model,
-            help="Checkpoint whose tokenizer counts the tokens. Default: foveate's own model.",
-            show_default=False,
-        ),
-    ] = None,
+    model: common.TokenizerModel = None,
     json: common.Json = False,
     *,
     reading: Reading,

@@ -32,24 +32,8 @@ def command(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address to listen on with --port. One that others can reach needs a token.",
-        ),
-    ] = "127.0.0.1",
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="FOVEATE_TOKEN",
-            metavar="TEXT",
-            help="Token that clients must send over HTTP. Prefer the environment variable "
-            "FOVEATE_TOKEN, which other users of this machine cannot see.",
-            show_default=False,
-            show_envvar=False,
-        ),
-    ] = None,
+    host: common.Host = "127.0.0.1",
+    token: common.Token = None,
     rerank: common.Rerank = None,
     model: common.LibraryModel = None,
     *,

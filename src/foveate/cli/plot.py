@@ -21,16 +21,6 @@ app = typer.Typer(
     """,
 )
 
-_Tokenizer = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="PATH",
-        callback=common.check_model,
-        help="Checkpoint whose tokenizer is used. Default: foveate's own model.",
-        show_default=False,
-    ),
-]
 _PdfFile = Annotated[
     str,
     typer.Argument(metavar="FILE", help="A PDF. - stands for standard input.", show_default=False),
@@ -106,7 +96,7 @@ def tree(
             metavar="N", min=1, help="Number of nodes to draw individually, next to the whole tree."
         ),
     ] = 192,
-    model: _Tokenizer = None,
+    model: common.TokenizerModel = None,
     *,
     reading: Reading,
 ) -> None:

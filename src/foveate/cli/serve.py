@@ -22,27 +22,11 @@ def command(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address to listen on. One that others can reach needs a token.",
-        ),
-    ] = "127.0.0.1",
+    host: common.Host = "127.0.0.1",
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 picks a free one.")
     ] = 8321,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="FOVEATE_TOKEN",
-            metavar="TEXT",
-            help="Token that clients must send. Prefer the environment variable FOVEATE_TOKEN, "
-            "which other users of this machine cannot see.",
-            show_default=False,
-            show_envvar=False,
-        ),
-    ] = None,
+    token: common.Token = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,16 +52,7 @@ def command(
     llm: Llm = None,
     llm_model: LlmModel = None,
     model: common.LibraryModel = None,
-    rerank: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            callback=common.check_model,
-            help="Checkpoint of a reranker, a folder or a name on the hub, which /v1/rerank uses, "
-            "and /search and /ask where a request asks for it.",
-            show_default=False,
-        ),
-    ] = None,
+    rerank: common.Rerank = None,
     *,
     loading: common.Loading,
 ) -> None:

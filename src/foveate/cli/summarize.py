@@ -75,17 +75,7 @@ def command(
         ),
     ] = None,
     context: common.Context = 0,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            callback=common.check_model,
-            help="Checkpoint, a folder or a name on the hub. An encoder chooses sentences; a "
-            "sequence-to-sequence model writes the summary in its own words. Default: "
-            "foveate's own model; with a library, the one that it was built with.",
-            show_default=False,
-        ),
-    ] = None,
+    model: common.WriterModel = None,
     json: common.Json = False,
     *,
     writing: Writing,

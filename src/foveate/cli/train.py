@@ -27,15 +27,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="ENTRY=VALUE",
-            help="Change an entry of the recipe, such as training.max_steps=100; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    overrides: common.Overrides = None,
     recipes: Annotated[bool, typer.Option("--recipes", help="List the installed recipes.")] = False,
 ) -> None:
     """Train a model with a recipe; an interrupted run resumes where it stopped.

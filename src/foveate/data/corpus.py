@@ -3,15 +3,17 @@
 import json
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, SupportsIndex
 
 from foveate.documents import Document, DocumentError
 from foveate.documents.compression import decompressed, strip_suffix
+from foveate.validation import Texts, validated
 
 from .example import Example, Query
-from .records import Record, check_texts
+from .records import Record
 
 
 class Corpus(Sequence[Example]):
@@ -120,6 +122,18 @@ def _has_lines(path: Path) -> bool:
     return strip_suffix(path.name).endswith(".jsonl")
 
 
+@dataclass(frozen=True)
+class _Task:
+    """What a record holds beside its document; see `Example`."""
+
+    query: str = ""
+    choices: Texts = ()
+    references: Texts = ()
+    labels: Texts = ()
+    section_labels: tuple[Texts, ...] = ()
+    queries: tuple[Query, ...] = ()
+
+
 def _parse_object(line: bytes) -> Record:
     try:
         record = json.loads(line)
@@ -142,61 +156,24 @@ def _parse_example(record: Record) -> Example:
             document=_parse_document(record["anchor"]),
             related=tuple(map(_parse_document, related)),
         )
-    query = record.get("query", "")
-    if not isinstance(query, str):
-        raise ValueError(f"query must be a text, got {query!r}")
     document = _parse_document(record)
-    return Example(
-        id=str(record.get("id", "")),
-        document=document,
-        query=query,
-        choices=check_texts(record.get("choices", []), "choices"),
-        references=check_texts(record.get("references", []), "references"),
-        labels=check_texts(record.get("labels", []), "labels"),
-        section_labels=_parse_section_labels(record, document),
-        queries=_parse_queries(record.get("queries", []), document),
-    )
-
-
-def _parse_section_labels(record: Record, document: Document) -> tuple[tuple[str, ...], ...]:
-    lists, num_sections = record.get("section_labels", []), sum(1 for _ in document.walk())
-    if not isinstance(lists, list):
-        raise ValueError(f"section_labels must be a list of lists of texts, got {lists!r:.60}")
-    labels = tuple(check_texts(part, "each of section_labels") for part in lists)
-    if labels and len(labels) != num_sections:
+    names = {field.name for field in fields(_Task)} & record.keys()
+    task = validated(_Task, {name: record[name] for name in names})
+    num_sections = sum(1 for _ in document.walk())
+    if task.section_labels and len(task.section_labels) != num_sections:
         raise ValueError(
             f"section_labels must have one list for each of the document's {num_sections} "
-            f"sections, got {len(labels)}"
+            f"sections, got {len(task.section_labels)}"
         )
-    return labels
-
-
-def _parse_queries(records: object, document: Document) -> tuple[Query, ...]:
-    if not isinstance(records, list):
-        raise ValueError(f"queries must be a list of objects, got {records!r:.60}")
-    return tuple(_parse_query(record, _num_sentences(document)) for record in records)
-
-
-def _num_sentences(document: Document) -> int:
-    return sum(section.num_sentences for section in document.sections)
-
-
-def _parse_query(record: object, num_sentences: int) -> Query:
-    text, ids = None, None
-    if isinstance(record, dict):
-        text, ids = record.get("text"), record.get("sentence_ids")
-    if not (isinstance(text, str) and isinstance(ids, list) and all(type(i) is int for i in ids)):
-        raise ValueError(
-            'a query must be an object with a "text" and a list of integers "sentence_ids", '
-            f"got {record!r:.60}"
-        )
-    for sentence_id in ids:
-        if not 0 <= sentence_id < num_sentences:
+    num_sentences = sum(section.num_sentences for section in document.sections)
+    for query in task.queries:
+        if not all(0 <= sentence_id < num_sentences for sentence_id in query.sentence_ids):
             raise ValueError(
-                f"sentence_ids of the query {text!r} must be between 0 and {num_sentences - 1}, "
-                f"as the document has {num_sentences} sentences, got {sentence_id}"
+                f"sentence_ids of the query {query.text!r} must be between 0 and "
+                f"{num_sentences - 1}, as the document has {num_sentences} sentences, got "
+                f"{list(query.sentence_ids)}"
             )
-    return Query(text, tuple(ids))
+    return Example(id=str(record.get("id", "")), document=document, **vars(task))
 
 
 def _parse_document(record: object) -> Document:

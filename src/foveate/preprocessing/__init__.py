@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .collate import IGNORE_INDEX, Features, pack_trees, pad_features
-    from .detector import DETECTORS, build_detector
+    from .detector import build_detector
     from .factory import PROCESSORS, load_processor, processor_for
     from .hdt import HDTProcessor
     from .led import LEDProcessor
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # Names are loaded when they are first used, because transformers, which the processors need, takes
 # seconds to import, and building trees does not need it.
 _MODULE_OF = {
-    "DETECTORS": "detector",
     "DocumentProcessor": "processor",
     "Features": "collate",
     "HDTProcessor": "hdt",
@@ -42,7 +41,6 @@ _MODULE_OF = {
 }
 
 __all__ = [
-    "DETECTORS",
     "IGNORE_INDEX",
     "PROCESSORS",
     "DocumentProcessor",

@@ -84,14 +84,10 @@ class LEDProcessor(TextProcessor):
         self.language = language
         if isinstance(detector, str | Mapping):
             self._detect = build_detector(detector, language=language)
-            self._check_detector(detector)
-        elif callable(detector):
-            self._detect = detector
+            if num_keywords:  # so that bad options are found before training
+                self._detect(Document.from_text("Cod swim."), num_keywords)
         else:
-            raise TypeError(
-                f"`detector` is neither a name, a mapping nor callable, got {detector!r}: name one "
-                "such as 'tfidf', or give a function of foveate.detectors"
-            )
+            self._detect = detector
         super().__init__(tokenizer, max_length, prefix)
 
     def keywords(self, document: Document) -> list[str]:
@@ -131,17 +127,6 @@ class LEDProcessor(TextProcessor):
         if not isinstance(self.detector, str | Mapping):
             saved.pop("detector", None)
         return saved
-
-    def _check_detector(self, detector: str | Mapping[str, Any]) -> None:
-        """Check a detector by running it once, so that bad options are found before training."""
-        given = [] if isinstance(detector, str) else detector.get("keywords", [])
-        if isinstance(given, list) and len(given) > self.num_keywords:
-            raise ValueError(
-                f"{len(given)} keywords are given, but num_keywords is {self.num_keywords}: set it "
-                f"to {len(given)}"
-            )
-        if self.num_keywords:
-            self._detect(Document.from_text("Cod swim."), self.num_keywords)
 
     def _check_room(self, num_global_tokens: int) -> None:
         if self.max_length is not None and num_global_tokens + 1 >= self.max_length:

@@ -130,51 +130,33 @@ class DocumentProcessor(ProcessorMixin):
         documents: Document | Sequence[Document],
         *,
         query: str | Sequence[str] | None = None,
-        choices: Sequence[Sequence[str]] | None = None,
-        targets: str | Sequence[str] | None = None,
-        max_target_length: int | None = None,
     ) -> BatchEncoding:
         """Encode one document or several as a batch, ready for `model(**batch)`.
 
         Args:
             documents: One document or a sequence.
             query: One query for all documents, or one for each.
-            choices: Answers to choose from, a sequence for each document.
-            targets: The text that the model learns to write for each document.
-            max_target_length: Longest target in tokens, None for no limit.
 
         Returns:
-            int64 tensors `(documents, longest)` of the model's inputs and, with targets, `labels`.
+            int64 tensors `(documents, longest)` of the model's inputs.
 
         Warns:
-            UserWarning: Documents longer than `max_length`, or targets longer than
-                `max_target_length`, are truncated.
+            UserWarning: Documents longer than `max_length` are truncated.
 
         Raises:
-            TypeError: The choices of a document are a single string.
-            ValueError: There are no documents, the numbers of documents, queries, choices and
-                targets differ, or the prompt leaves no room for the document.
+            ValueError: There are no documents, the numbers of documents and queries differ, or the
+                prompt leaves no room for the document.
         """
         documents = as_documents(documents)
-        num_documents = len(documents)
-        queries = _one_each("queries", query, num_documents)
-        all_targets = _one_each("targets", targets, num_documents)
-        if choices is not None and len(choices) != num_documents:
+        queries = [query] * len(documents) if query is None or isinstance(query, str) else query
+        if len(queries) != len(documents):
             raise ValueError(
-                f"the numbers of documents and choices differ: {num_documents} and {len(choices)}"
+                f"the numbers of documents and queries differ: {len(documents)} and {len(queries)}"
             )
-        encoded = []
-        for i, document in enumerate(documents):
-            features = self.features(
-                document,
-                query=queries[i],
-                choices=choices[i] if choices is not None else (),
-                target=all_targets[i],
-                max_target_length=max_target_length,
-            )
-            names = (*self.columns, "labels")
-            encoded.append({name: features[name] for name in names if name in features})
-        return self.pad(encoded)
+        examples = zip(documents, queries, strict=True)
+        return self.pad(
+            [self.model_inputs(self.features(document, query=one)) for document, one in examples]
+        )
 
     def pad(self, features: Sequence[Mapping[str, Any]]) -> BatchEncoding:
         """Pad examples, with all of their columns, into a batch: a `Trainer`'s `data_collator`."""
@@ -233,30 +215,12 @@ def warn_of_truncation(what: str, num_tokens: int, limit: int | None) -> None:
         warnings.warn(message, stacklevel=3)
 
 
-def _one_each(
-    name: str, values: str | Sequence[str] | None, num_documents: int
-) -> Sequence[str | None]:
-    """Repeat one value for all documents, or check that there is one for each."""
-    if values is None or isinstance(values, str):
-        return [values] * num_documents
-    if len(values) != num_documents:
-        raise ValueError(
-            f"the numbers of documents and {name} differ: {num_documents} and {len(values)}"
-        )
-    return values
-
-
-def _check_choices(choices: Sequence[str]) -> None:
-    """Reject a single string, whose characters would be mistaken for choices."""
-    if isinstance(choices, str):
-        raise TypeError(f"a document's choices must be a list of strings, got {choices!r}")
-
-
 def join_prompt(query: str, choices: Sequence[str]) -> str:
     """Join a query and the answers to choose from into one line.
 
     Raises:
         TypeError: `choices` is a single string.
     """
-    _check_choices(choices)
+    if isinstance(choices, str):  # whose characters would be mistaken for choices
+        raise TypeError(f"a document's choices must be a list of strings, got {choices!r}")
     return " ".join(part for part in (query, "; ".join(choices)) if part)

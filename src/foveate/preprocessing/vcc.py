@@ -24,13 +24,9 @@ class VCCProcessor(DocumentProcessor):
     Args:
         tokenizer: Any fast tokenizer.
         max_length: Longest input in tokens, None for no limit.
-        summary_prompt: T5's prompt without a question.
-        question_prompt: T5's prompt with a question, which replaces `{question}`; its choices
-            follow the question, separated by semicolons.
 
     Raises:
-        ValueError: The tokenizer is not fast, `question_prompt` has no `{question}`, or
-            `max_length` is below 1.
+        ValueError: The tokenizer is not fast, or `max_length` is below 1.
 
     Example:
         >>> from foveate import Document
@@ -52,22 +48,12 @@ class VCCProcessor(DocumentProcessor):
         "vip_mask",
     )
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        max_length: int | None = None,
-        summary_prompt: str = "summarize:",
-        question_prompt: str = "question: {question} context:",
-    ) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> None:
         if not tokenizer.is_fast:
             raise ValueError(
                 "the tokenizer does not say which characters its tokens stand for, so the prompt "
                 "cannot be found among them: load a fast tokenizer"
             )
-        if "{question}" not in question_prompt:
-            raise ValueError(f"question_prompt has no place for {{question}}: {question_prompt!r}")
-        self.summary_prompt = summary_prompt
-        self.question_prompt = question_prompt
         super().__init__(tokenizer, max_length)
 
     def prompt(self, query: str, choices: Sequence[str]) -> str:
@@ -75,9 +61,7 @@ class VCCProcessor(DocumentProcessor):
         question = join_prompt(query, choices)
         if self._takes_pairs:
             return question
-        if question:
-            return self.question_prompt.replace("{question}", question)
-        return self.summary_prompt
+        return f"question: {question} context:" if question else "summarize:"
 
     def text(self, document: Document, query: str = "", choices: Sequence[str] = ()) -> str:
         """Write out what the model reads; `offset_mapping` points into it."""

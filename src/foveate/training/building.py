@@ -22,8 +22,9 @@ from foveate.models import fovea, hdt, tree_bert, vcc  # noqa: F401  (registers 
 from foveate.models.positions import repeat_positions
 from foveate.models.speed_ups import speed_up
 from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, processor_for
+from foveate.validation import validated
 
-from .config import check_names, check_type
+from .config import check_names
 from .objectives import Objective
 from .packing import PackedDataset, describe_place
 from .recipe import Batch, Data, Recipe
@@ -92,7 +93,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
     overrides = dict(recipe.model)
     overrides.pop("checkpoint", None)
     checkpoint, model_type = recipe.checkpoint, overrides.pop("type", None)
-    should_speed_up = check_type(overrides.pop("speed_up", False), bool, "model: speed_up")
+    should_speed_up = validated(bool, overrides.pop("speed_up", False), "model: speed_up")
     auto_class, options = recipe.objective.auto_class, recipe.objective.config_options()
     if model_type is not None and model_type not in CONFIG_MAPPING:
         similar = get_close_matches(str(model_type), CONFIG_MAPPING, 1)
@@ -103,7 +104,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
             loader = AutoConfig if model_type is None else type(AutoConfig.for_model(model_type))
             _check_config_entries(overrides, loader.from_pretrained(checkpoint))
             num_positions = overrides.pop("max_position_embeddings", None)
-            check_type(num_positions, int | None, "model: max_position_embeddings")
+            validated(int | None, num_positions, "model: max_position_embeddings")
             config = loader.from_pretrained(checkpoint, **overrides, **options)
         else:
             _check_config_entries(overrides, AutoConfig.for_model(model_type))

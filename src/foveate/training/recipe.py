@@ -3,22 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from os import PathLike
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import yaml
+from pydantic import ConfigDict
+from pydantic_core import to_jsonable_python
 
 from foveate.data import BENCHMARKS
 from foveate.inference import default_model_path
+from foveate.validation import Texts, validated
 
-from .config import (
-    apply_override,
-    build,
-    check_mapping,
-    check_names,
-    check_type,
-    load_yaml,
-    to_yaml_types,
-)
+from .config import apply_override, check_names, load_yaml
 from .objectives import OBJECTIVES, Objective
 from .recipes import find_recipe
 
@@ -45,8 +40,10 @@ class Data:
             "" for a `foveate.data.Corpus`.
     """
 
-    train: tuple[str, ...]
-    dev: tuple[str, ...] = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    train: Texts
+    dev: Texts = ()
     benchmark: str = ""
 
     def __post_init__(self) -> None:
@@ -68,6 +65,8 @@ class Batch:
         tokens: A token budget for documents of similar length.
         documents: A number of documents.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     tokens: int | None = None
     documents: int | None = None
@@ -97,6 +96,8 @@ class Recipe:
             `num_keywords` (EGAD) or `levels` (HDT).
         training: Any other `transformers.TrainingArguments`.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     model: Mapping[str, Any]
     objective: Objective
@@ -167,29 +168,16 @@ class Recipe:
         Raises:
             ValueError: It is not a valid recipe; the message says where.
         """
-        sections = dict(check_mapping(data, "a recipe"))
-        check_names(sections, {section.name for section in fields(cls)}, "")
-        for name in ("model", "objective", "data", "batch"):
-            if name not in sections:
-                raise ValueError(f"{name} is missing")
-            sections[name] = check_mapping(sections[name], name)
-        for name in ("processor", "training"):
-            sections[name] = dict(check_mapping(sections.get(name) or {}, name))
-        for name, value in sections["training"].items():
-            if name.endswith("_strategy") and value is False:
-                sections["training"][name] = "no"  # which YAML 1.1 reads as false
-        options = dict(sections["objective"])
-        objective = options.pop("name", None)
-        if objective not in OBJECTIVES:
+        sections = dict(validated(Mapping[str, Any], data))
+        options = dict(validated(Mapping[str, Any], sections.get("objective"), "objective"))
+        name = options.pop("name", None)
+        if name not in OBJECTIVES:
             raise ValueError(
-                f"objective: name must be one of {', '.join(OBJECTIVES)}, got {objective!r}"
+                f"objective: name must be one of {', '.join(OBJECTIVES)}, got {name!r}"
             )
-        sections["objective"] = build(OBJECTIVES[objective], options, "objective")
-        sections["data"] = build(Data, sections["data"], "data")
-        sections["batch"] = build(Batch, sections["batch"], "batch")
-        if "tokenizer" in sections:
-            sections["tokenizer"] = check_type(sections["tokenizer"], str | int | None, "tokenizer")
-        return cls(**sections)
+        sections["objective"] = validated(OBJECTIVES[name], options, "objective")
+        recipe: Self = validated(cls, sections)
+        return recipe
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict that `from_dict` turns into this recipe, in types that YAML can write."""
@@ -200,7 +188,7 @@ class Recipe:
             "data": asdict(self.data),
             "batch": asdict(self.batch),
         }
-        return dict(to_yaml_types(sections))
+        return dict(to_jsonable_python(sections))
 
 
 def _check_training(arguments: Mapping[str, Any]) -> None:
@@ -212,7 +200,7 @@ def _check_training(arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
         kind = known[name].type
         if {*(get_args(kind) or (kind,))} <= {bool, int, float, type(None)}:
-            check_type(value, kind, f"training: {name}")
+            validated(kind, value, f"training: {name}", strict=True)
     if arguments.get("gradient_accumulation_steps", 1) < 1:
         raise ValueError("training: gradient_accumulation_steps must be at least 1")
     metric = arguments.get("metric_for_best_model")

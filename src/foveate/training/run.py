@@ -3,8 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from os import PathLike
@@ -13,8 +13,6 @@ from typing import Any
 
 import torch
 import yaml
-from filelock import FileLock, Timeout
-from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
@@ -34,8 +32,6 @@ from .building import (
 )
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
-
-_LOCK = ".training.lock"
 
 
 def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> Trainer:
@@ -58,8 +54,8 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
     Raises:
         ValueError: Entries of the recipe contradict each other, or the output folder holds a run
             of another recipe, or a model that was not trained with a recipe.
-        OSError: The recipe, its files or its checkpoint do not exist, the output folder cannot be
-            written to, or another run is writing to it.
+        OSError: The recipe, its files or its checkpoint do not exist, or the output folder cannot
+            be written to.
         ImportError: accelerate, of the `training` extra, or a package that `report_to` names is not
             installed.
 
@@ -67,49 +63,13 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
         >>> import foveate
         >>> foveate.train("hdt-e", "model")  # doctest: +SKIP
     """
-    if not isinstance(recipe, Recipe):
-        recipe = Recipe.load(recipe)
-    with _run_lock(Path(output)):
-        trainer = build_trainer(recipe, output)
-        trainer.train(resume_from_checkpoint=_last_checkpoint(output))
-        trainer.save_model()
-        trainer.save_state()
-        if trainer.args.should_save and not (Path(output) / "README.md").exists():
-            trainer.create_model_card(tags="foveate")
+    trainer = build_trainer(recipe, output)
+    trainer.train(resume_from_checkpoint=_last_checkpoint(output))
+    trainer.save_model()
+    trainer.save_state()
+    if trainer.args.should_save and not (Path(output) / "README.md").exists():
+        trainer.create_model_card(tags="foveate")
     return trainer
-
-
-@contextmanager
-def _run_lock(folder: Path) -> Iterator[None]:
-    """Keep other runs out of the output folder; the system frees the lock of a killed process."""
-    if int(os.environ.get("RANK", 0)):  # only the first process of a run writes
-        yield
-        return
-    is_new = not folder.exists()
-    lock = FileLock(folder / _LOCK)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise OSError(
-            f"another run is writing to {folder}: wait until it has ended, or name another output "
-            "folder"
-        ) from error
-    except OSError as error:
-        raise type(error)(
-            f"{folder} cannot be written to ({error.strerror}): name another output folder"
-        ) from error
-    try:
-        yield
-    finally:
-        # While the lock is held: afterwards the file may be that of the next run. Windows refuses
-        # this, where releasing the lock removes the file.
-        with suppress(OSError):
-            (folder / _LOCK).unlink()
-        lock.release()
-        if is_new:
-            with suppress(OSError):  # unless something was written to it
-                folder.rmdir()
 
 
 def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> Trainer:
@@ -205,19 +165,7 @@ def _last_checkpoint(output: str | PathLike[str]) -> str | None:
             json.loads(state.read_text(encoding="utf-8"))
             step = int(state.parent.name.removeprefix(f"{PREFIX_CHECKPOINT_DIR}-"))
             checkpoints[step] = state.parent
-    if not checkpoints:
-        return None
-    latest = checkpoints[max(checkpoints)]
-    for weights in latest.glob("*.safetensors"):
-        try:
-            with safe_open(weights, "pt"):
-                pass
-        except SafetensorError as error:
-            raise ValueError(
-                f"{weights} is damaged ({error}): remove its folder to resume from the checkpoint "
-                "before it"
-            ) from error
-    return str(latest)
+    return str(checkpoints[max(checkpoints)]) if checkpoints else None
 
 
 def _save_recipe(recipe: Recipe, folder: Path, saves: bool) -> None:

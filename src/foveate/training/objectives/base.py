@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from pydantic import ConfigDict
 from torch import Tensor
 
 from foveate.data.example import Example
@@ -22,6 +23,8 @@ class Objective:
         trainer_class: A `Trainer` whose first argument is the objective, for a loss that takes more
             than a single forward pass; None for `transformers.Trainer`.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     auto_class: ClassVar[Any]
     target_columns: ClassVar[tuple[str, ...]] = ("labels",)
