@@ -64,6 +64,8 @@ SMALL_BUDGET_RESULTS = report.STUDIES / "results" / "needle-small-budget.json"
 """One of VCC with short segments and two blocks, with five seeds."""
 BUDGETS_RESULTS = report.STUDIES / "results" / "needle-budgets.json"
 """A small one on a CPU, of models that are tested with other budgets than those of training."""
+FROM_DENSE_RESULTS = report.STUDIES / "results" / "needle-from-dense.json"
+"""VCC from the weights of dense attention, and what it is compared with."""
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 50  # steps
 SMOKE = {
@@ -133,6 +135,7 @@ def main() -> None:
                     "segments": segments_table(report.load(SEGMENTS_RESULTS)),
                     "small budget": read_with_table(report.load(SMALL_BUDGET_RESULTS)),
                     "read with": read_with_table(report.load(BUDGETS_RESULTS)),
+                    "from dense": from_dense_table(report.load(FROM_DENSE_RESULTS)),
                 },
             )
         if options.plot:
@@ -418,6 +421,27 @@ def read_with_table(results: dict[str, Any]) -> str:
             if arm in means[count]:
                 rows.append([name, str(blocks), *means[count][arm]])
     return table_by_length(results, rows, "blocks in the test")
+
+
+def from_dense_table(results: dict[str, Any]) -> str:
+    """Return the table of VCC from dense attention, with the right answers of each seed."""
+    arms = {
+        "dense, 1,134 steps": ("dense", "dense"),
+        "VCC, 8 of 32, as converted": ("converted", "VCC"),
+        "VCC, 32 of 32, as converted": ("converted", "VCC, 32 of 32"),
+        "VCC, 8 of 32, 600 steps more": ("continued", "VCC"),
+        "VCC, 32 of 32, 600 steps more": ("continued", "VCC, 32 of 32"),
+        "VCC, 8 of 32, 1,734 steps from scratch": ("scratch", "VCC"),
+    }
+    rows: list[list[str | None]] = []
+    for name, (run, arm) in arms.items():
+        setting, logs = results[run]["setting"], results[run]["arms"][arm].values()
+        found = [
+            [shares(log, length, setting["asked"]) or 0.0 for log in logs]
+            for length in setting["lengths"]
+        ]
+        rows.append([name, *(", ".join(f"{share:.0f}" for share in row) for row in found)])
+    return table_by_length(results["dense"], rows)
 
 
 def segments_names(results: dict[str, Any]) -> dict[str, str]:
