@@ -96,23 +96,6 @@ Mr. Hale: It has stopped.
 
 Ms. Kell: It starts again in May.
 """
-CONGRESS = """\
-  The PRESIDING OFFICER. The Senator is recognized.
-  Mr. HALE. Mr. President, I rise to speak about the harbours of this
-country. They are old.
-  Ms. KELL of Maine. Will he yield?
-  Mr. HALE. I yield.
-  Ms. KELL of Maine. They are older still.
-"""
-DEBATE = """\
-Ann Lee (ABC). – Madam President, it is good.
-
-Bob Ray (XYZ). – I do not agree.
-
-Ann Lee (ABC). – Why not?
-
-Bob Ray (XYZ). – It is old.
-"""
 MESSAGES = """\
 12/03/2024, 14:05 - Messages are end-to-end encrypted.
 12/03/2024, 14:05 - Ann created group "Boat: Sunday"
@@ -154,7 +137,6 @@ TIMED = [
     "{name} [2:{time} PM]\n{said}\n",
     "{name} — Today at 2:{time} PM\n{said}\n",
     "{name} (00:05:{time}):\n{said}\n\n",
-    "14:05:{time} From  {name}  to  Everyone:\n\t{said}\n",
     "[00:05:{time}] {name}: {said}\n",
 ]
 
@@ -183,21 +165,6 @@ def test_reports_of_parliaments(tmp_path, outline):
     ]
     document = Document.from_text(PARLIAMENT, format="transcript")
     assert [path for path, _ in outline(document)] == ["", "DREDGING"]
-    assert read_file(tmp_path, CONGRESS)[:3] == [
-        ("The PRESIDING OFFICER", ["The Senator is recognized."]),
-        (
-            "Mr. HALE",
-            [
-                "Mr. President, I rise to speak about the harbours of this country.",
-                "They are old.",
-            ],
-        ),
-        ("Ms. KELL of Maine", ["Will he yield?"]),
-    ]
-    assert read_file(tmp_path, DEBATE)[:2] == [
-        ("Ann Lee (ABC)", ["Madam President, it is good."]),
-        ("Bob Ray (XYZ)", ["I do not agree."]),
-    ]
 
 
 def test_chats(tmp_path):

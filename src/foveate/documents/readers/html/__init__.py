@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 from foveate.documents import formulas
@@ -23,7 +24,6 @@ from foveate.documents.numbering import find_numbered
 from foveate.documents.numerals import format_number
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
-from foveate.documents.readers.html.pages import without_page_numbers
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
 from foveate.documents.readers.looks import Look, headings_by_look, without_contents
 from foveate.documents.scripts import add_script
@@ -51,6 +51,7 @@ _BOLD = re.compile(r"font-weight\s*:\s*(?:bold|[7-9]00)", re.IGNORECASE)
 _CENTRED = re.compile(r"text-align\s*:\s*center", re.IGNORECASE)
 _PAGE_BREAK = re.compile(r"\bbreak-(?:after|before)\s*:\s*(?:always|page)", re.IGNORECASE)
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
+_PAGE_NUMBER = re.compile(r"[\s–—-]*(?:page\s+)?(\d{1,4})(?:\s+of\s+\d{1,4})?[\s.–—-]*", re.I)
 
 
 def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
@@ -71,7 +72,7 @@ def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> Pa
     walk = _HtmlBlocks(left_out)
     for region in regions:
         walk.read(region)
-    shown_title, blocks = None, without_page_numbers(walk.blocks, walk.breaks)
+    shown_title, blocks = None, _without_page_numbers(walk.blocks, walk.breaks)
     if not is_part and not any(isinstance(block, Heading) for block in blocks):
         shown_title, blocks = headings_by_look(without_contents(blocks), walk.looks)
     lifted = lift_title(blocks)
@@ -115,6 +116,17 @@ def name_places(blocks: Iterable[Block]) -> None:
             number += not continues
             block.place = f"paragraph {number}"
         previous = block
+
+
+def _without_page_numbers(blocks: list[Block], breaks: Collection[int]) -> list[Block]:
+    """Leave out numbers at the feet of printed pages, as filings have them, if they count pages."""
+    feet = sorted(index - 1 for index in breaks if index and isinstance(blocks[index - 1], Prose))
+    shown = ((index, _PAGE_NUMBER.fullmatch(str(blocks[index].text))) for index in feet)
+    numbers = {index: int(match[1]) for index, match in shown if match}
+    are_counted = all(second == first + 1 for first, second in pairwise(numbers.values()))
+    if len(numbers) < 2 or not are_counted:
+        return blocks
+    return [block for index, block in enumerate(blocks) if index not in numbers]
 
 
 def _title(root: Element, blocks: list[Block]) -> str:

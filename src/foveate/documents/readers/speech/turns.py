@@ -2,15 +2,14 @@
 
 These kinds are recognized, each by openings that recur; a few of them make no transcript:
 
-- `Ann Lee: text`, `[00:01:02] Ann Lee: text`, `MR. SPEAKER: text`, `Ms. Lee (Leeds): text`; in the
-  reports of some parliaments `Mr. LEE. text` and `Ann Lee (ABC). – text`
+- `Ann Lee: text`, `[00:01:02] Ann Lee: text`, `MR. SPEAKER: text`, `Ms. Lee (Leeds): text`
 - a line with a name and a time, above the text: `Ann Lee  0:12`, `[Ann Lee] 14:05:12`,
   `00:01:02 Ann Lee`; or the name on one line and the time on the next
 - messages of chats: `12/03/2024, 14:05 - Ann: text`
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -31,18 +30,6 @@ _TURN = re.compile(
     r"(The(?: [^\s:()]+){1,14} \([^\W_a-z][^():]{1,60}\)|"  # the speaker
     r"[^\W_a-z][^\s:]*(?: [^\s:]+){0,4}(?: \([^():]{2,60}\)){0,2})"
     rf"(?: ?[\[(]{_HH_MM}[\])])?\s*:(?:\s+|\Z)"
-)
-_CHATTED = re.compile(  # in video conferences
-    rf"{_HH_MM}\s+From\s+(\S[^:\n]{{0,60}}?)(?:\s+to\s+\S[^:\n]{{0,60}})?\s*:(?:\s+|\Z)",
-    re.IGNORECASE,
-)
-_DASHED = re.compile(
-    r"([^\W\d_a-z][^\s:–—]*(?: [^\s:–—]+){0,6}?(?: \([^():]{2,60}\))?)\.\s?[–—]\s+(?=\S)"
-)
-_STOPPED = re.compile(
-    r"((?:(?:Mr|Mrs|Ms|Miss|Dr)\.|The)(?: (?:Ma?c|De|La)?[A-Z][A-Z'’-]+){1,3}(?: pro tempore)?"
-    r"(?: of(?: [A-Z][a-z]+){1,3})?(?: \([^():]{2,60}\))?"
-    r"|(?:M\.|Mme|Mlle)(?: l[ea])? [^\s.:,]+(?: [^\s.:,]+){0,3})\.\s+(?=[A-ZÀ-Þ])"
 )
 _SENT = rf"{_DATE}(?:,| à| um| at) ?{_CLOCK}"
 _MESSAGE = re.compile(  # without a name, it reports who joined or left
@@ -81,10 +68,6 @@ _NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and l
     "decision decisions action actions agenda problem solution reason background goal advantages "
     "disadvantages pros cons"
 )
-_SPEECH_END = re.compile(r"[.?!…。？！][\"'”’»)\]]*\Z")
-_FULL_NAME = re.compile(
-    r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|zu))*(?: \(.*\))?"
-)
 _MAX_OPENING = 200  # characters of a line in which a turn may open
 _MAX_HEADER = 100  # characters of a line with a name and a time
 _MAX_NAME = 40  # characters
@@ -96,7 +79,6 @@ _MIN_TITLED = 0.4  # of the turns
 _MOST_DISTINCT = 0.7  # of them, where members are called by their full names once
 _MAX_FRONT, _MAX_FRONT_LINES = 0.3, 10  # of the lines, above the first turn
 _MIN_CHANGES = 0.1  # of the names in headers, from one to the next
-_MIN_WORDS = 8  # of a turn that may end without a full stop
 
 
 class Opening(NamedTuple):
@@ -132,7 +114,7 @@ class Turns(NamedTuple):
 def match_turn(line: str) -> re.Match[str] | None:
     """Match the time and speaker that begin a line; group 1 is the speaker."""
     line = line[:_MAX_OPENING]
-    match = _CHATTED.match(line) or _TURN.match(line)
+    match = _TURN.match(line)
     if match and len(match[1].split(" (")[0]) > _MAX_NAME and not match[1].startswith("The "):
         return None
     return match
@@ -257,89 +239,41 @@ def _seconds(header: str) -> int:
 
 
 def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
-    """Find names before a colon, a full stop or a dash.
+    """Find names before a colon.
 
     Most lines, or most blocks, begin with one of a few recurring names; or some of them do, and
     many speakers have titles, as in the reports of parliaments.
     """
-    for match_label in (match_turn, _DASHED.match, _STOPPED.match):
-        openings: dict[int, Opening] = {}
-        for index, line in enumerate(shown):
-            if match := match_label(line[:_MAX_OPENING]):
-                openings[index] = Opening(match[1], match.end())
-        openings = _plausible(openings, frozenset(starts))
-        if _are_turns(shown, starts, openings):
-            return openings
-    return {}
-
-
-def _are_turns(
-    shown: Sequence[str], starts: Sequence[int], openings: Mapping[int, Opening]
-) -> bool:
+    openings = {
+        index: Opening(match[1], match.end())
+        for index, line in enumerate(shown)
+        if (match := match_turn(line))
+    }
+    counts = Counter(opening.speaker for opening in openings.values())
+    openings = {
+        index: opening
+        for index, opening in openings.items()
+        if counts[opening.speaker] > 1 or _TITLED.match(opening.speaker or "")
+    }
     names = [opening.speaker or "" for opening in openings.values()]
     are_titled = _num_titled(names) >= _MIN_TITLED * len(names)
-    if (
-        not _recur(names, _MOST_DISTINCT if are_titled else 0.5)
-        or _has_keys(names)
-        or not _are_sentences(shown, openings)
-    ):
-        return False
+    if not _recur(names, _MOST_DISTINCT if are_titled else 0.5) or _has_keys(names):
+        return {}
+    if len(set(pairwise(names))) == len(set(names)) > 2:
+        return {}  # records: the same label always follows
     first = min(openings)
     if first > max(_MAX_FRONT * len(shown), _MAX_FRONT_LINES):
-        return False
+        return {}
     num_lines = sum(TIME.fullmatch(line) is None for line in shown[first:])
     starts = [start for start in starts if start >= first and not TIME.fullmatch(shown[start])]
     by_line = len(openings) / num_lines
     by_block = sum(start in openings for start in starts) / max(len(starts), 1)
-    if are_titled:
-        gap = max(second - first for first, second in pairwise([*openings, len(shown)]))
-        return (
-            by_line >= _MIN_LINES
-            and gap <= max(_MAX_GAP * num_lines, _SMALL_GAP)  # rather than a quotation
-            and (by_block >= _MIN_BLOCKS or len(starts) < _MIN_LINES * num_lines)
-        )
-    return max(by_line, by_block) >= _MAJORITY and not _are_records(starts, openings)
-
-
-def _are_sentences(shown: Sequence[str], openings: Mapping[int, Opening]) -> bool:
-    """Return whether most labelled texts are long, or end as sentences do."""
-    num_sentences = 0
-    for index, following in pairwise([*openings, len(shown)]):
-        num_words = sum(line.count(" ") + 1 for line in shown[index:following])
-        num_words -= shown[index].count(" ", 0, openings[index].length)
-        is_ended = _SPEECH_END.search(shown[following - 1]) is not None
-        num_sentences += is_ended or num_words > _MIN_WORDS
-    return num_sentences >= 0.5 * len(openings)
-
-
-def _are_records(starts: Sequence[int], openings: Mapping[int, Opening]) -> bool:
-    """Return whether the same labels follow each other again and again, or begin each block."""
-    names = [(opening.speaker or "").rstrip(" 0123456789") for opening in openings.values()]
-    followers: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for name, following in pairwise(names):
-        followers[name][following] += 1
-    usual = sum(max(counts.values()) for counts in followers.values())
-    is_cyclic = len(set(names)) > 2 and len(names) >= 6 and usual > 0.9 * (len(names) - 1)
-    first_labels = Counter(openings[start].speaker for start in starts if start in openings)
-    have_one_first = (
-        len(starts) >= 3
-        and len(openings) >= 2 * len(starts)
-        and max(first_labels.values(), default=0) > _MAJORITY * len(starts)
+    if not are_titled:
+        return openings if max(by_line, by_block) >= _MAJORITY else {}
+    gap = max(second - first for first, second in pairwise([*openings, len(shown)]))
+    is_report = (
+        by_line >= _MIN_LINES
+        and gap <= max(_MAX_GAP * num_lines, _SMALL_GAP)  # rather than a quotation
+        and (by_block >= _MIN_BLOCKS or len(starts) < _MIN_LINES * num_lines)
     )
-    return is_cyclic or have_one_first
-
-
-def _plausible(openings: Mapping[int, Opening], starts: frozenset[int]) -> dict[int, Opening]:
-    """Leave out labels that occur once and are no names.
-
-    If turns have paragraphs of their own, neither are names within a paragraph.
-    """
-    apart = sum(index in starts for index in openings) > 0.75 * len(openings)
-    counts = Counter(opening.speaker for opening in openings.values())
-    return {
-        index: opening
-        for index, opening in openings.items()
-        if counts[opening.speaker] > 1
-        or _TITLED.match(opening.speaker or "")
-        or ((index in starts or not apart) and _FULL_NAME.fullmatch(opening.speaker or ""))
-    }
+    return openings if is_report else {}
