@@ -259,8 +259,6 @@ def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
     are_titled = _num_titled(names) >= _MIN_TITLED * len(names)
     if not _recur(names, _MOST_DISTINCT if are_titled else 0.5) or _has_keys(names):
         return {}
-    if len(set(pairwise(names))) == len(set(names)) > 2:
-        return {}  # records: the same label always follows
     first = min(openings)
     if first > max(_MAX_FRONT * len(shown), _MAX_FRONT_LINES):
         return {}
@@ -269,7 +267,8 @@ def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
     by_line = len(openings) / num_lines
     by_block = sum(start in openings for start in starts) / max(len(starts), 1)
     if not are_titled:
-        return openings if max(by_line, by_block) >= _MAJORITY else {}
+        are_records = len(set(pairwise(names))) == len(set(names)) > 2  # the same always follows
+        return openings if max(by_line, by_block) >= _MAJORITY and not are_records else {}
     gap = max(second - first for first, second in pairwise([*openings, len(shown)]))
     is_report = (
         by_line >= _MIN_LINES
