@@ -65,7 +65,11 @@ def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> Pa
         is_part: Whether it is a part of a larger document, which has headings elsewhere.
         has_quotations: Whether quotations set apart are read.
     """
-    root = parse(text)
+    return read_page(parse(text), is_part=is_part, has_quotations=has_quotations)
+
+
+def read_page(root: Element, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
+    """Read a page that has been parsed; see `read`."""
     regions, left_out = find_content(root)
     if not has_quotations:
         left_out |= {element for element in root.elements() if element.tag == "blockquote"}
