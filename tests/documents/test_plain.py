@@ -582,22 +582,6 @@ def test_code_is_cut_by_line():
     ]
 
 
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [f"2024-05-0{day}  Ann Lee  <ann@example.org>" for day in (3, 2, 1)],
-        [f"cod (1.{minor}-1) unstable; urgency=medium" for minor in (3, 2, 1)],
-    ],
-)
-def test_entries_of_change_logs_are_headings(entries, outline):
-    text = "\n\n".join(f"{entry}\n\n  * eel.c: Fix the eel." for entry in entries)
-    document = Document.from_text(text)
-    assert document.title == ""
-    assert outline(document) == [
-        (" ".join(one.split()), ["* eel.c: Fix the eel."]) for one in entries
-    ]
-
-
 def test_records_are_cut_by_line():
     lines = ["Name: Ann Lee", "Address: 3 Long Street, Edinburgh", "Phone: 123", "Pets: a dog"]
     assert [sentences for _, sentences in paragraphs("\n".join(lines))] == [

@@ -43,7 +43,6 @@ from foveate.documents.readers.plain.headings import (
     mark_apart,
     mark_by_typography,
     mark_listed,
-    mark_log_entries,
     mark_numbered,
     mark_parts,
 )
@@ -100,7 +99,6 @@ def read_lines(text: str) -> ParsedText:
     for chunk in chunks:
         chunk.is_wrapped = chunk.lines[0].start in wrapped
     mark_parts(chunks)
-    mark_log_entries(chunks)
     contents, listed = find_contents(chunks)
     body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
     mark_listed(body, listed)
