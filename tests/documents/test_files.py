@@ -184,9 +184,6 @@ def test_a_text_with_an_unknown_suffix_is_read_if_it_is_named(tmp_path):
 
 def test_bombs_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "x.zip"
-    path.write_bytes(zipped({"a.txt": "word " * 2**20}))
-    with pytest.raises(DocumentError, match="rejected as a ZIP bomb"):
-        read(path, tmp_path)
     monkeypatch.setattr("foveate.documents.members.MAX_BYTES", 2**10)
     path.write_bytes(zipped({f"{i}.txt": f"Cod {i} swim. " * 30 for i in range(9)}))
     with pytest.raises(DocumentError, match="unpacks to more than"):
