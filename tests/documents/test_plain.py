@@ -658,40 +658,6 @@ def test_a_long_list_does_not_make_text_above_it_lines():
     ]
 
 
-def test_wrapped_titles_of_text_without_blank_lines():
-    title = "On the Lives of the Cod, the Herring and the Eel"
-    names = "Ann Lee\nand Bob Ray"
-    section = "2 The Food of the Cod and of the Eel in the Waters of\nthe Northern Seas"
-    capitalized = "3 A Comparison of Shoals Near the Ground and Near\nSurfaces"
-    body = wrapped(FISH, FISH)
-    parts = [title, names, "Abstract", body, "1 Introduction", body, section, body]
-    text = "\n".join([*parts, capitalized, body, "4 Conclusion", body])
-    document = Document.from_text(text)
-    assert document.title == " ".join(title.split())
-    assert headings(text) == [
-        "",
-        "Abstract",
-        "1 Introduction",
-        *(" ".join(section.split()), " ".join(capitalized.split())),
-        "4 Conclusion",
-    ]
-    assert [sentences for _, sentences in paragraphs(text)[:2]] == [["Ann Lee"], ["and Bob Ray"]]
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        "2 The cod was caught by the ships which came in the spring of\n1903 and after",
-        "2 They caught the cod with nets and lines. The boats were\nslow",
-        "2 Methods\nNets",
-    ],
-)
-def test_wrapped_sentences_with_numbers_are_no_headings(item):
-    body = wrapped(FISH, FISH)
-    text = "\n".join(["On Cod", "Abstract", body, "1 Aims", body, item, body, "3 Ends", body])
-    assert " ".join(item.split()) not in headings(text)
-
-
 @pytest.mark.parametrize("name", ["References", "Literaturverzeichnis", "Bibliografía"])
 def test_entries_of_a_bibliography_without_blank_lines_stay_whole(name):
     entries = ["[1] A. Lee. Reading. 2020.", "[2] B. Ode. Writing. In: Books.\n2021."]

@@ -48,7 +48,6 @@ from foveate.documents.readers.plain.headings import (
 )
 from foveate.documents.readers.plain.lines import (
     ENTRY,
-    MAX_WRAPPED_HEADING,
     Chunk,
     TextLine,
     breaks_on_purpose,
@@ -94,10 +93,8 @@ def read(text: str) -> ParsedText:
 def read_lines(text: str) -> ParsedText:
     """Read paragraphs and the headings that have a line of their own."""
     blocks = _without_licence(text, list(line_blocks(text)))
-    blocks, apart, wrapped = divide(text, blocks)
+    blocks, apart = divide(text, blocks)
     chunks = list(chunks_of(text, blocks))
-    for chunk in chunks:
-        chunk.is_wrapped = chunk.lines[0].start in wrapped
     mark_parts(chunks)
     contents, listed = find_contents(chunks)
     body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
@@ -153,14 +150,13 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             return collapse(chunks.pop(0).shown)
         if len(chunk.heading) == 1 or chunk.heading.startswith("numbered") or chunk.is_list:
             return None
-        first = collapse(chunk.shown) if chunk.is_wrapped else chunk.shown.split("\n")[0]
+        first = chunk.shown.split("\n")[0]
         is_centred = chunk.indent >= base + 8
-        longest = MAX_WRAPPED_HEADING if chunk.is_wrapped else _MAX_TITLE
-        if chunk.heading not in ("", "centred") or not _is_title(first, longest):
+        if chunk.heading not in ("", "centred") or not _is_title(first):
             continue
         if is_centred or (index == 0 and chunk.is_line and has_headings):
             lines = chunk.lines
-            if len(lines) == 1 or chunk.is_wrapped:
+            if len(lines) == 1:
                 del chunks[index]
             else:
                 chunks[index] = Chunk([lines[1:]], chunk.shown.partition("\n")[2])
@@ -177,9 +173,9 @@ def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:
     )
 
 
-def _is_title(line: str, longest: int) -> bool:
+def _is_title(line: str) -> bool:
     return (
-        len(line) <= longest
+        len(line) <= _MAX_TITLE
         and not line[0].islower()
         and line[-1] not in ".,;:!。，；：！"
         and sum(character.isalpha() for character in line) > 2

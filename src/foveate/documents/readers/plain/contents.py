@@ -13,12 +13,12 @@ from foveate.documents.readers.plain.headings import (
     numbered_key,
 )
 from foveate.documents.readers.plain.lines import (
-    MAX_WRAPPED_HEADING,
     Chunk,
     breaks_on_purpose,
     columns,
 )
 
+_MAX_HEADING = 250  # characters of a heading that fills several lines
 _MIN_WIDTH = 40  # characters; shorter lines are not wrapped
 
 
@@ -31,7 +31,7 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
     last_seen = {
         heading_key(chunk.shown): index
         for index, chunk in enumerate(chunks)
-        if len(chunk.shown) <= MAX_WRAPPED_HEADING
+        if len(chunk.shown) <= _MAX_HEADING
     }
     found: set[int] = set()
     listed: set[str] = set()
