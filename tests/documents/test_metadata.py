@@ -421,6 +421,11 @@ def test_e_mail_has_the_senders_of_a_thread_and_its_first_day(tmp_path):
         ("unknown", "", ((), None)),
         ("", "<prism:coverDate>2024-05</prism:coverDate>", ((), "2024-05")),
         ("Lee", '<x:y prism:publicationDate="2024-05-03">', ((), "2024-05-03")),
+        (
+            "",
+            "<dc:creator><rdf:Seq><rdf:li>Ann Lee</rdf:li><rdf:li>José Díaz</rdf:li></rdf:Seq>",
+            (BOTH, None),
+        ),
         # A time of day is what a program writes: when the file was made.
         ("", "<dc:date>2024-05-03T10:00:00Z</dc:date>", ((), None)),
     ],

@@ -12,13 +12,15 @@ import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from html import unescape
 from typing import Literal
 
 import numpy as np
+import pypdfium2 as pdfium
 
 from foveate.documents.blocks import ParsedText
 from foveate.documents.language import detect_language_of
-from foveate.documents.metadata import parse_date, split_names
+from foveate.documents.metadata import clean_names, parse_date, split_names
 from foveate.documents.numbering import find_numbered
 from foveate.documents.readers.pdf.composition import Composer, Sheet, vocabulary
 from foveate.documents.readers.pdf.extraction import (
@@ -49,6 +51,8 @@ from foveate.progress import progress
 Engine = Literal["pdfium", "docling"]
 
 _PUBLISHED = re.compile(rb"prism:(?:publicationDate|coverDate)(?:>|=[\"'])([\d-]{4,10})")  # in XMP
+_CREATORS = re.compile(rb"<dc:creator>\s*<rdf:Seq>(.*?)</rdf:Seq>", re.DOTALL)
+_CREATOR = re.compile(r"<rdf:li[^>]*>([^<]*)<")
 _FRONT = 3  # pages that name the authors
 _BATCH = 250  # pages after which the file is opened again: PDFium keeps what it has read of it
 
@@ -73,14 +77,14 @@ def read(
     if engine == "docling":
         parsed = read_with_docling(data)
         with opened(data) as document:
-            authors = split_names(read_property(document, "Author"))
+            authors = _authors(document, data)
         return replace(find_numbered(parsed), authors=authors, date=_publication_date(data))
     if engine != "pdfium":
         raise DocumentError(f"cannot be read with {engine!r}: use 'pdfium' or 'docling'.")
     with opened(data) as document:
         count = len(document)
         outline, title = read_outline(document), read_property(document, "Title")
-        authors = split_names(read_property(document, "Author"))
+        authors = _authors(document, data)
         labels = [document.get_page_label(index) for index in range(count)]
     pages, sheets, pictures = _read_pages(data, count)
     if ocr and pictures:
@@ -98,6 +102,13 @@ def read(
     parsed = _compose(pages, sheets, outline, title, authors)
     landmarks = _name_pages(parsed, labels)
     return replace(parsed, authors=authors, date=_publication_date(data), landmarks=landmarks)
+
+
+def _authors(document: pdfium.PdfDocument, data: bytes) -> tuple[str, ...]:
+    """Return the authors that the properties state, or else the XMP, which is not compressed."""
+    listed = _CREATORS.search(data)
+    names = _CREATOR.findall(listed[1].decode("utf-8", "replace")) if listed else []
+    return split_names(read_property(document, "Author")) or clean_names(map(unescape, names))
 
 
 def _publication_date(data: bytes) -> str | None:
