@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from foveate.documents import formulas
 from foveate.documents.blocks import Heading, ParsedText, name_set
 from foveate.documents.decoding import load_decompressed
-from foveate.documents.metadata import first_date
 from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office import symbols
@@ -58,9 +57,6 @@ _MAX_ANCESTORS = 50  # of a style
 _MAX_MARKER = 50  # characters of the number of an item
 _MAX_COLUMNS = 63  # of a table in Word
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]{1,8}")
-_CUSTOM_PART = re.compile(r"customXml/item\d+\.xml")
-_COVER_DATE = re.compile(rb"coverPageProps\b.{0,2000}?<(?:\w+:)?PublishDate>([^<]*)<", re.DOTALL)
-_FIRST_ROW = 0x20  # the bit of a table's style that says that its first row differs
 
 
 def read(data: bytes) -> ParsedText:
@@ -76,14 +72,7 @@ def read(data: bytes) -> ParsedText:
     title, author = (
         "" if core is None else core.findtext(f"{{*}}{name}") or "" for name in ("title", "creator")
     )
-    return reader.collector.parsed(title, author, _publication_date(reader.package))
-
-
-def _publication_date(package: Package) -> str | None:
-    """Return the date of the cover page; the properties know only when a file was made."""
-    parts = (package.read(name) for name in sorted(package.names) if _CUSTOM_PART.fullmatch(name))
-    dates = (_COVER_DATE.search(part) for part in parts if part)
-    return first_date(date[1].decode("utf-8", "replace") for date in dates if date)
+    return reader.collector.parsed(title, author)
 
 
 @dataclass(slots=True)
@@ -214,7 +203,6 @@ class _DocxBlocks:
             kind: {attribute(note, "id"): note for note in self.part(f"{kind}s", ())}
             for kind in ("footnote", "endnote")
         }
-        self.joined: _DocxText | None = None  # the paragraph before, if its end is deleted
 
     def part(self, role: str, default: Element = None) -> Element:
         """Return the root of the part that has a role for the main part."""
@@ -257,15 +245,7 @@ class _DocxBlocks:
 
     def read_paragraph(self, paragraph: Element) -> None:
         properties = paragraph.find("{*}pPr")
-        if self.joined is None:
-            shown = self.text(paragraph)
-        else:
-            shown = self.joined
-            shown.collect(paragraph)
-        runs_on = properties is not None and properties.find("{*}rPr/{*}del") is not None
-        self.joined = shown if runs_on and _precedes_paragraph(paragraph) else None
-        if self.joined is not None:
-            return
+        shown = self.text(paragraph)
         style = self.style(properties)
         text = shown.text
         marker = self.marker(properties, style)
@@ -372,8 +352,6 @@ class _DocxBlocks:
         properties = table.find("{*}tblPr")
         look = None if properties is None else properties.find("{*}tblLook")
         marks_first = attribute(look, "firstRow") in ("1", "true")
-        if _HEXADECIMAL.fullmatch(bits := attribute(look, "val")):
-            marks_first = marks_first or bool(int(bits, 16) & _FIRST_ROW)
         if marks_first and self.style(properties).has_head_row:
             return 1
         return 1 if len(rows) > 1 and _is_bold(rows[0]) and not _is_bold(rows[1]) else None
@@ -482,11 +460,6 @@ def _look(paragraph: Element, properties: Element | None, style: _Style, text: s
 def _is_invisible(run: Element) -> bool:
     properties = run.find("{*}rPr")
     return properties is not None and _is_on(properties.find("{*}vanish"))
-
-
-def _precedes_paragraph(paragraph: Element) -> bool:
-    following = paragraph.getnext()
-    return following is not None and local(following) == "p"
 
 
 def _is_deleted(row: Element) -> bool:

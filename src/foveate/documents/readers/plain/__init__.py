@@ -146,8 +146,6 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
     base = prevailing_indent(chunks)
     has_headings = any(chunk.heading for chunk in chunks)
     for index, chunk in enumerate(chunks[:_MAX_TITLE_CHUNKS]):
-        if index == 0 and len(chunk.heading) == 1 and _encloses_numbers(chunks):
-            return collapse(chunks.pop(0).shown)
         if len(chunk.heading) == 1 or chunk.heading.startswith("numbered") or chunk.is_list:
             return None
         first = chunk.shown.split("\n")[0]
@@ -163,14 +161,6 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             manual = _MANUAL.fullmatch(first)
             return manual[1] if manual else collapse(first)
     return None
-
-
-def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:
-    """Return whether the first heading is underlined without a number, and others have numbers."""
-    first, *rest = chunks
-    return not any(chunk.heading == first.heading for chunk in rest) and any(
-        chunk.heading.startswith("numbered") for chunk in rest
-    )
 
 
 def _is_title(line: str) -> bool:

@@ -198,7 +198,9 @@ class _Converter(tree.Builder):
                 tag = "th"
             role = {"role": _ROLES[tag]} if tag in _ROLES else {}
             spans = {"colspan": node.get("cols", ""), "rowspan": node.get("rows", "")}
-            element = self.element(parent, "aside" if role else tag, spans | dict(node.attrib) | role)
+            element = self.element(
+                parent, "aside" if role else tag, spans | dict(node.attrib) | role
+            )
             self.before = self.before if tag in tree.INLINE else ""
             self.add_content(node, element)
             self.before = self.before if tag in tree.INLINE else ""
