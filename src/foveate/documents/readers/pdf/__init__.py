@@ -40,7 +40,6 @@ from foveate.documents.readers.pdf.headings import (
     tidy_headings,
 )
 from foveate.documents.readers.pdf.lines import Line, find_frames, find_segments, make_lines
-from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import find_recognizer
@@ -75,6 +74,9 @@ def read(
         ImportError: docling is not installed.
     """
     if engine == "docling":
+        # Imported late: it takes a moment, and few read with docling.
+        from foveate.documents.readers.pdf.models import read_with_docling
+
         parsed = read_with_docling(data)
         with opened(data) as document:
             authors = _authors(document, data)

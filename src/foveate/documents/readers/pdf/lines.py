@@ -354,7 +354,8 @@ def _attach_scripts(rows: list[list[Segment]], words: Words) -> list[list[Segmen
     """Put superscripts and subscripts into the row next to theirs that they belong to."""
     for number, row in enumerate(rows):
         around = [other for other in rows[max(number - 1, 0) : number + 2] if other is not row]
-        for script in [segment for segment in row if segment.width < 60]:
+        limit = SMALL * max((base.size for other in around for base in other), default=0.0)
+        for script in [one for one in row if one.width < 60 and one.size < limit]:
             for other in around:
                 if any(_belongs(script, base, words) for base in other):
                     row.remove(script)
