@@ -46,6 +46,7 @@ _NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
 _SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
+_BETWEEN = " |·•»«–—:-"
 _WORD = re.compile(r"\w")
 _BOLD = re.compile(r"font-weight\s*:\s*(?:bold|[7-9]00)", re.IGNORECASE)
 _CENTRED = re.compile(r"text-align\s*:\s*center", re.IGNORECASE)
@@ -145,21 +146,16 @@ def _title(root: Element, blocks: list[Block]) -> str:
             title = collapse(element.text())
     declared = metas.get("og:title") or title
     headings = {collapse(block.text) for block in blocks if isinstance(block, Heading)}
-    parts = _SITE.split(declared)
-    if len(parts) == 1 or declared in headings:
+    first, *others = _SITE.split(declared)
+    if declared in headings or not others:
         return declared
-    for part in (parts[0], parts[-1]):
-        if part in headings:
-            return part
-    site = metas.get("og:site_name")
-    if site in (parts[0], parts[-1]):
-        parts = parts[1:] if parts[0] == site else parts[:-1]
-        return declared[declared.find(parts[0]) : declared.rfind(parts[-1]) + len(parts[-1])]
-    return (
-        declared
-        if metas.get("og:title")
-        else declared[: declared.rfind(parts[-1])].rstrip(" |·•»«–—:-")
-    )
+    last, site = others[-1], metas.get("og:site_name")
+    if shown := next((part for part in (first, last) if part in headings), None):
+        return shown
+    if first == site:
+        return declared.removeprefix(first).lstrip(_BETWEEN)
+    is_own = "og:title" in metas and last != site
+    return declared if is_own else declared.removesuffix(last).rstrip(_BETWEEN)
 
 
 def _is_drawn(title: Element) -> bool:
