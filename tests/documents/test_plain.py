@@ -244,20 +244,6 @@ def test_books_of_project_gutenberg_are_read_without_its_licence():
     assert [one.text for one in document.sentences()] == ["It blows.", "It is torn."]
 
 
-def test_each_book_of_a_text_with_several_is_read():
-    text = "".join(
-        f"*** START OF THE PROJECT GUTENBERG EBOOK {fish} ***\n\nThe {fish} swims.\n\n"
-        f"*** END OF THE PROJECT GUTENBERG EBOOK {fish} ***\n\nGeneral Terms of Use.\n\n"
-        for fish in ("COD", "EEL", "RAY")
-    )
-    shown = [one.text for one in Document.from_text(text).sentences()]
-    assert shown == ["The COD swims.", "The EEL swims.", "The RAY swims."]
-    dense = Document.from_text(text.replace("\n\n", "\n"))
-    assert [one.text for one in dense.sentences()] == shown
-    without_start = text.partition("\n\n")[2]
-    assert [one.text for one in Document.from_text(without_start).sentences()] == shown
-
-
 def test_titles_of_clauses_that_are_wrapped_within_their_capitals():
     text = "The parties agree on this.\n\n" + "\n\n".join(
         f"SECTION 2.{number}.        {first}\n{rest}. Borrower is a corporation, duly organized "

@@ -20,9 +20,7 @@ Code, drawn tables, logs and other records are cut by line.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from foveate.documents.blocks import (
     Block,
@@ -116,27 +114,15 @@ def read_lines(text: str) -> ParsedText:
 
 
 def _without_licence(text: str, blocks: list[list[TextLine]]) -> list[list[TextLine]]:
-    """Leave out what Project Gutenberg puts before and after each book of a text."""
-    marks = list(_LICENCE.finditer(text))
-    if not marks:
-        return blocks
-    starts, ends = [-1], [0]  # of the books; the first stands for what is outside of them
-    start, is_book = 0, marks[0][1].upper() == "END"
-    for mark in marks:
-        if is_book:
-            starts.append(start)
-            ends.append(mark.start())
-        start, is_book = mark.end(), mark[1].upper() == "START"
-    if is_book:
-        starts.append(start)
-        ends.append(len(text))
-
-    def book_of(line: TextLine) -> int:
-        book = bisect_right(starts, line.start) - 1
-        return book if line.start < ends[book] else 0
-
-    inside = [groupby(block, key=book_of) for block in blocks]
-    return [list(lines) for block in inside for book, lines in block if book] or blocks
+    """Leave out what Project Gutenberg puts before and after a book."""
+    start, end = 0, len(text)
+    for mark in _LICENCE.finditer(text):
+        if mark[1].upper() == "END":
+            end = mark.start()
+        elif not start:
+            start = mark.end()
+    inside = ([line for line in block if start <= line.start < end] for block in blocks)
+    return list(filter(None, inside)) or blocks
 
 
 def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
