@@ -71,24 +71,12 @@ def test_other_texts_are_no_transcripts(tmp_path, text):
     assert {speaker for speaker, _ in turns(Document.from_file(path))} == {None}
 
 
-PARLIAMENT = """\
-Harbour Dues Bill
-
-MR. SPEAKER: I call the Minister.
-
-The Minister of State for Ports (Ms. Ruth Kell): I beg to move the Bill.
-
-The dues no longer cover the cost of dredging.
-
-Mr. Tom Hale (North Quay) (Ind): Will she give way?
-
-Ms. Kell: I will.
+HEARING = """\
+Harbour Dues
 
 Mr. Hale: Has she asked the fishermen?
 
 Ms. Kell: We have.
-
-I should add one thing: they agree.
 
 DREDGING
 
@@ -148,23 +136,18 @@ def read_file(tmp_path, text):
     return turns(Document.from_file(path))
 
 
-def test_reports_of_parliaments(tmp_path, outline):
-    minister = "The Minister of State for Ports (Ms. Ruth Kell)"
-    assert read_file(tmp_path, PARLIAMENT) == [
-        (None, ["Harbour Dues Bill"]),
-        ("MR. SPEAKER", ["I call the Minister."]),
-        (minister, ["I beg to move the Bill."]),
-        (minister, ["The dues no longer cover the cost of dredging."]),
-        ("Mr. Tom Hale (North Quay) (Ind)", ["Will she give way?"]),
-        ("Ms. Kell", ["I will."]),
+def test_lines_in_capitals_between_turns_are_headings(tmp_path, outline):
+    assert read_file(tmp_path, HEARING) == [
+        (None, ["Harbour Dues"]),
         ("Mr. Hale", ["Has she asked the fishermen?"]),
         ("Ms. Kell", ["We have."]),
-        ("Ms. Kell", ["I should add one thing: they agree."]),
         ("Mr. Hale", ["It has stopped."]),
         ("Ms. Kell", ["It starts again in May."]),
     ]
-    document = Document.from_text(PARLIAMENT, format="transcript")
-    assert [path for path, _ in outline(document)] == ["", "DREDGING"]
+    assert [path for path, _ in outline(Document.from_file(tmp_path / "talk.txt"))] == [
+        "",
+        "DREDGING",
+    ]
 
 
 def test_chats(tmp_path):

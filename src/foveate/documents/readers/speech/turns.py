@@ -10,7 +10,7 @@ These kinds are recognized, each by openings that recur; a few of them make no t
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -27,8 +27,7 @@ TIME = re.compile(rf"[\[(]?{_AT}[\])]?")
 
 _TURN = re.compile(
     rf"(?:[\[(]?{_HH_MM}(?:[.,]\d+)?(?:\s?[AaPp][Mm])?[\])]?\s*[-–]?\s*)?"  # the time
-    r"(The(?: [^\s:()]+){1,14} \([^\W_a-z][^():]{1,60}\)|"  # the speaker
-    r"[^\W_a-z][^\s:]*(?: [^\s:]+){0,4}(?: \([^():]{2,60}\)){0,2})"
+    r"([^\W_a-z][^\s:]*(?: [^\s:]+){0,4}(?: \([^():]{2,60}\)){0,2})"  # the speaker
     rf"(?: ?[\[(]{_HH_MM}[\])])?\s*:(?:\s+|\Z)"
 )
 _SENT = rf"{_DATE}(?:,| à| um| at) ?{_CLOCK}"
@@ -45,17 +44,6 @@ _HEADER = re.compile(
 )
 _PARTS = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s?([Pp])?")
 _LONE_NAME = re.compile(_NAME)
-_TITLED = re.compile(  # who speaks by title or by part
-    r"(?:an?|the|hon\.?|acting|deputy|madame?|mr\.?|ms\.?|unidentified|unknown|der|die|le|la)? ?"
-    r"\b(?:(?:mr|mrs|ms|mx|miss|dr|prof|professor|sir|dame|lord|lady|baroness|sen|senator|rep|"
-    r"representative|judge|justice|rev|herr|frau|abg|m|mme|mlle|sr|sra|señora?)\b\.? \S"
-    r"|(?:chair(?:man|woman|person)?|(?:vice-|vice )?pr[eéä]sident(?:in|e)?|(?:deputy )?speaker|"
-    r"presiding officer|chief justice|court|witness|clerk|bailiff|operator|moderator(?:in)?|"
-    r"facilitator|interview(?:er(?:in)?|ee)|host|respondent|participant|minister|prime minister|"
-    r"secretary|attorney general|vorsitzender?|abgeordneter?|befragter?|enquêteur|"
-    r"entrevistadora?|entrevistado|intervieweuse|narrator|reporter|juror|prosecutor)\b)",
-    re.IGNORECASE,
-)
 _NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and logs
     "note notes nb warning caution attention important danger hint tip example examples todo fixme "
     "xxx q a question answer frage antwort pregunta respuesta réponse name title author authors "
@@ -73,10 +61,6 @@ _MAX_HEADER = 100  # characters of a line with a name and a time
 _MAX_NAME = 40  # characters
 _MIN_TURNS = 4
 _MAJORITY = 0.8
-_MIN_BLOCKS, _MIN_LINES = 0.25, 0.1  # shares that begin a turn where speakers have titles
-_MAX_GAP, _SMALL_GAP = 0.3, 5  # between two turns: of the lines, or lines
-_MIN_TITLED = 0.4  # of the turns
-_MOST_DISTINCT = 0.7  # of them, where members are called by their full names once
 _MAX_FRONT, _MAX_FRONT_LINES = 0.3, 10  # of the lines, above the first turn
 _MIN_CHANGES = 0.1  # of the names in headers, from one to the next
 
@@ -115,7 +99,7 @@ def match_turn(line: str) -> re.Match[str] | None:
     """Match the time and speaker that begin a line; group 1 is the speaker."""
     line = line[:_MAX_OPENING]
     match = _TURN.match(line)
-    if match and len(match[1].split(" (")[0]) > _MAX_NAME and not match[1].startswith("The "):
+    if match and len(match[1].split(" (")[0]) > _MAX_NAME:
         return None
     return match
 
@@ -152,10 +136,9 @@ def labelled_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns:
     return Turns(lines, openings, frozenset(starts))
 
 
-def _recur(speakers: Sequence[str], most_distinct: float = 0.5) -> bool:
+def _recur(speakers: Sequence[str]) -> bool:
     """Return whether at least two speak, each of them twice on average."""
-    most = most_distinct * len(speakers)
-    return len(speakers) >= _MIN_TURNS and 2 <= len(set(speakers)) <= most
+    return len(speakers) >= _MIN_TURNS and 2 <= len(set(speakers)) <= len(speakers) / 2
 
 
 def _has_keys(labels: Sequence[str]) -> bool:
@@ -166,11 +149,6 @@ def _has_keys(labels: Sequence[str]) -> bool:
         for label in labels
     )
     return keys > 0.2 * len(labels)
-
-
-def _num_titled(labels: Iterable[str]) -> int:
-    """Count the labels that are titles or parts, or have one."""
-    return sum(_TITLED.match(label) is not None for label in labels)
 
 
 def _messages(shown: Sequence[str]) -> dict[int, Opening]:
@@ -239,25 +217,16 @@ def _seconds(header: str) -> int:
 
 
 def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
-    """Find names before a colon.
-
-    Most lines, or most blocks, begin with one of a few recurring names; or some of them do, and
-    many speakers have titles, as in the reports of parliaments.
-    """
+    """Find names before a colon: one of a few recurring names begins most lines or most blocks."""
     openings = {
         index: Opening(match[1], match.end())
         for index, line in enumerate(shown)
         if (match := match_turn(line))
     }
     counts = Counter(opening.speaker for opening in openings.values())
-    openings = {
-        index: opening
-        for index, opening in openings.items()
-        if counts[opening.speaker] > 1 or _TITLED.match(opening.speaker or "")
-    }
+    openings = {n: opening for n, opening in openings.items() if counts[opening.speaker] > 1}
     names = [opening.speaker or "" for opening in openings.values()]
-    are_titled = _num_titled(names) >= _MIN_TITLED * len(names)
-    if not _recur(names, _MOST_DISTINCT if are_titled else 0.5) or _has_keys(names):
+    if not _recur(names) or _has_keys(names):
         return {}
     first = min(openings)
     if first > max(_MAX_FRONT * len(shown), _MAX_FRONT_LINES):
@@ -266,13 +235,5 @@ def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
     starts = [start for start in starts if start >= first and not TIME.fullmatch(shown[start])]
     by_line = len(openings) / num_lines
     by_block = sum(start in openings for start in starts) / max(len(starts), 1)
-    if not are_titled:
-        are_records = len(set(pairwise(names))) == len(set(names)) > 2  # the same always follows
-        return openings if max(by_line, by_block) >= _MAJORITY and not are_records else {}
-    gap = max(second - first for first, second in pairwise([*openings, len(shown)]))
-    is_report = (
-        by_line >= _MIN_LINES
-        and gap <= max(_MAX_GAP * num_lines, _SMALL_GAP)  # rather than a quotation
-        and (by_block >= _MIN_BLOCKS or len(starts) < _MIN_LINES * num_lines)
-    )
-    return openings if is_report else {}
+    are_records = len(set(pairwise(names))) == len(set(names)) > 2  # the same always follows
+    return openings if max(by_line, by_block) >= _MAJORITY and not are_records else {}
