@@ -199,7 +199,7 @@ def _stands_apart(shown: Sequence[str], n: int, width: int, headings: set[int]) 
         and _WORDS.fullmatch(line) is not None
         and _LONG_WORD.search(line) is not None
         and (line.isupper() or not (_CLAUSE.match(line) or _SMALL_END.search(line)))
-        and (n - 1 in headings or _may_end(above))
+        and (_may_end(above) or (n - 1 in headings and not _number_length(above)))
         and above.casefold() not in TERMS
         and below[0].isupper()
         and (n + 1 in headings or columns(below) > 0.6 * width)
