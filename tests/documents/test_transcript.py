@@ -84,22 +84,6 @@ Mr. Hale: It has stopped.
 
 Ms. Kell: It starts again in May.
 """
-MESSAGES = """\
-12/03/2024, 14:05 - Messages are end-to-end encrypted.
-12/03/2024, 14:05 - Ann created group "Boat: Sunday"
-12/03/2024, 14:06 - Ann: who comes
-12/03/2024, 14:07 - +44 7700 900123: me,
-and Bob
-12/03/2024, 14:09 - Ann: <Media omitted>
-12/03/2024, 14:10 - Ann: we leave at 9
-12/03/2024, 14:11 - +44 7700 900123: too early
-"""
-PHONE = """\
-[12.03.24, 14:05:09] Ann: Wer kommt?
-[12.03.24, 14:06:09] Bob: Ich.
-\u200e[12.03.24, 14:07:09] Ann: \u200eGut so.
-[12.03.24, 14:08:09] Bob: Bis dann.
-"""
 MEET = """\
 Budget
 
@@ -147,19 +131,6 @@ def test_lines_in_capitals_between_turns_are_headings(tmp_path, outline):
     assert [path for path, _ in outline(Document.from_file(tmp_path / "talk.txt"))] == [
         "",
         "DREDGING",
-    ]
-
-
-def test_chats(tmp_path):
-    assert read_file(tmp_path, MESSAGES) == [
-        ("Ann", ["who comes"]),
-        ("+44 7700 900123", ["me, and Bob"]),
-        ("Ann", ["we leave at 9"]),
-        ("+44 7700 900123", ["too early"]),
-    ]
-    assert read_file(tmp_path, PHONE) == [
-        *(("Ann", ["Wer kommt?"]), ("Bob", ["Ich."])),
-        *(("Ann", ["Gut so."]), ("Bob", ["Bis dann."])),
     ]
 
 

@@ -3,7 +3,6 @@
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
 
 from foveate.documents.compression import MAX_BYTES
 from foveate.documents.structure import DocumentError
@@ -29,15 +28,6 @@ def check_archive(archive: zipfile.ZipFile, kind: str) -> None:
             f"has {len(members)} parts, together larger than {kind} is: it is rejected as a ZIP "
             "bomb; split it or save it again."
         )
-
-
-def unpacked_size(data: bytes) -> int:
-    """Return the size of all members of a ZIP archive; 0 if it is not one or is damaged."""
-    try:
-        with zipfile.ZipFile(BytesIO(data)) as archive:
-            return sum(member.file_size for member in archive.infolist())
-    except Exception:  # zipfile raises many types; the reader of the format says what is wrong
-        return 0
 
 
 @contextmanager

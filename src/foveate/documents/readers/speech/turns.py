@@ -5,7 +5,6 @@ These kinds are recognized, each by openings that recur; a few of them make no t
 - `Ann Lee: text`, `[00:01:02] Ann Lee: text`, `MR. SPEAKER: text`, `Ms. Lee (Leeds): text`
 - a line with a name and a time, above the text: `Ann Lee  0:12`, `[Ann Lee] 14:05:12`,
   `00:01:02 Ann Lee`; or the name on one line and the time on the next
-- messages of chats: `12/03/2024, 14:05 - Ann: text`
 """
 
 import re
@@ -18,7 +17,6 @@ from foveate.documents.blocks import name_set
 from foveate.documents.readers.plain.lines import TextLine
 
 _MERIDIEM = r"(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
-_CLOCK = rf"\d{{1,2}}[:.]\d\d(?:[:.]\d\d)?(?:[.,]\d{{1,3}})?{_MERIDIEM}"
 _DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?"
 _HH_MM = r"\d{1,2}:\d\d(?::\d\d)?"
 _AT = rf"{_HH_MM}(?:\.\d{{1,3}})?{_MERIDIEM}"
@@ -29,11 +27,6 @@ _TURN = re.compile(
     rf"(?:[\[(]?{_HH_MM}(?:[.,]\d+)?(?:\s?[AaPp][Mm])?[\])]?\s*[-–]?\s*)?"  # the time
     r"([^\W_a-z][^\s:]*(?: [^\s:]+){0,4}(?: \([^():]{2,60}\)){0,2})"  # the speaker
     rf"(?: ?[\[(]{_HH_MM}[\])])?\s*:(?:\s+|\Z)"
-)
-_SENT = rf"{_DATE}(?:,| à| um| at) ?{_CLOCK}"
-_MESSAGE = re.compile(  # without a name, it reports who joined or left
-    rf"[\u200e\u200f]?(?:\[{_SENT}\]\s*|{_SENT}\s+[-–]\s+)"
-    r"[\u200e\u200f]?(?:~\s?)?(?:([^:\n\"“„«/=\[\]]{1,60}):(?:[\s\u200e\u200f]+|\Z))?"
 )
 _NAME = (
     r"(?![AaPp]\.?[Mm]\b)[^\W_a-z][^\s:,;()\[\]]*(?: [^\s:,;()\[\]]+){0,4}?(?: \([^():]{2,40}\))?"
@@ -69,12 +62,12 @@ class Opening(NamedTuple):
     """What begins a turn.
 
     Attributes:
-        speaker: Who speaks; None if the line reports an event, which nobody says.
+        speaker: Who speaks.
         length: Characters before what is said.
         num_lines: Lines before the one with what is said.
     """
 
-    speaker: str | None
+    speaker: str
     length: int
     num_lines: int = 0
 
@@ -119,7 +112,7 @@ def find_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns | None:
         return None
     starts = list(accumulate((len(block) for block in blocks), initial=0))[:-1]
     shown = [text[line.start : line.end] for line in lines]
-    if found := _messages(shown) or _headers(shown):
+    if found := _headers(shown):
         return Turns(lines, found, frozenset(starts))
     found = _labels(shown, starts)
     return Turns(lines, found, frozenset(starts), may_have_headings=True) if found else None
@@ -145,28 +138,10 @@ def _has_keys(labels: Sequence[str]) -> bool:
     """Return whether many labels are words that stand before colons in records, or numbers."""
     keys = sum(
         label.rstrip(" 0123456789.#").casefold() in _NOT_SPEAKERS
-        or not (any(map(str.isalpha, label)) or label[0] == "+")  # a phone number
+        or not any(map(str.isalpha, label))
         for label in labels
     )
     return keys > 0.2 * len(labels)
-
-
-def _messages(shown: Sequence[str]) -> dict[int, Opening]:
-    """Find the messages of a chat, each with its time and sender."""
-    openings = {
-        index: Opening(match[1] and match[1].strip(), match.end())
-        for index, line in enumerate(shown)
-        if (match := _MESSAGE.match(line[:_MAX_OPENING]))
-    }
-    senders = [opening.speaker for opening in openings.values() if opening.speaker]
-    is_chat = (
-        _recur(senders)
-        and min(openings) < 3
-        and len(openings) > 0.3 * len(shown)
-        and len(senders) > 0.6 * len(openings)
-        and not _has_keys(senders)
-    )
-    return openings if is_chat else {}
 
 
 def _headers(shown: Sequence[str]) -> dict[int, Opening]:
@@ -184,7 +159,7 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
             and line[-1] not in ".?!"
         ):
             openings[index] = Opening(line, 0, num_lines=2)
-    names = [opening.speaker for opening in openings.values() if opening.speaker]
+    names = [opening.speaker for opening in openings.values()]
     counts = Counter(names)
     has_text = [
         index + opening.num_lines not in openings and index + opening.num_lines < len(shown)
@@ -225,7 +200,7 @@ def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
     }
     counts = Counter(opening.speaker for opening in openings.values())
     openings = {n: opening for n, opening in openings.items() if counts[opening.speaker] > 1}
-    names = [opening.speaker or "" for opening in openings.values()]
+    names = [opening.speaker for opening in openings.values()]
     if not _recur(names) or _has_keys(names):
         return {}
     first = min(openings)
