@@ -1,4 +1,4 @@
-"""Where the turns of transcripts and chats begin.
+"""Where the turns of transcripts begin.
 
 These kinds are recognized, each by openings that recur; a few of them make no transcript:
 
