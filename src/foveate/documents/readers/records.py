@@ -56,7 +56,7 @@ def read(text: str) -> ParsedText:
         raise _unknown_form()
     if not body.strip():
         raise DocumentError("has an empty text: leave it out.")
-    parsed = _text_format(data.get("format")).load_reader()(body)
+    parsed: ParsedText = _text_format(data.get("format")).load_reader()(body)
     return replace(
         parsed,
         title=title or parsed.title,
