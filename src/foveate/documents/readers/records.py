@@ -49,8 +49,8 @@ def read(text: str) -> ParsedText:
     authors = names_in(_value(data, AUTHOR_FIELDS))
     date = parse_date(_value(data, DATE_FIELDS))
     if isinstance(data.get("sections"), list):
-        parsed = compose_text(title, section_blocks(data["sections"]))
-        return replace(parsed, authors=authors, date=date)
+        composed = compose_text(title, section_blocks(data["sections"]))
+        return replace(composed, authors=authors, date=date)
     body = _field(data, TEXT_FIELDS) or max(filter(_is_text, data.values()), key=len, default=None)
     if body is None:
         raise _unknown_form()
