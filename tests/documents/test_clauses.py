@@ -137,21 +137,6 @@ def test_paragraphs_of_statutes():
     ]
 
 
-def test_short_titles_in_small_letters_among_others():
-    text = (
-        "1.1 Order of precedence. The contract comes first.\n\n1.2 Entire Agreement. It is all.\n\n"
-        "1.3 Assignment. None is allowed.\n\n1.4 Fees, etc. (a) They are low.\n\n"
-        "1.5 The parties meet every month. They meet in Boston.\n\n0.00 % 1.50 %"
-    )
-    assert sections(Document.from_text(text)) == [
-        "1.1 Order of precedence",
-        "1.2 Entire Agreement",
-        "1.3 Assignment",
-        "1.4 Fees, etc",
-        "1.5",
-    ]
-
-
 def test_clauses_are_beside_those_that_are_headings_of_their_own():
     text = (
         "ARTICLE 1 TERMS\n\nSECTION 1.1 Words: They have meanings.\n\nSECTION 1.2 Loans\n\n"

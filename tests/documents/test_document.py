@@ -173,7 +173,7 @@ def test_sections_nest_64_deep_and_no_deeper():
     assert max(len(path) for path, _ in document.walk()) == 64
     assert sum(1 for _ in document.sentences()) == 150
     assert Document.from_dict(document.to_dict()) == document
-    with pytest.raises(DocumentError, match="nests its elements too deep"):
+    with pytest.raises(DocumentError, match="Excessive depth"):
         Document.from_text(nested_jats(5000), format="jats")
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from foveate.documents import Document, DocumentError, read_documents
 from foveate.documents.compression import zstd
-from tests.documents.packages import docx, epub, odt
 
 
 def zipped(files):
@@ -184,9 +183,6 @@ def test_a_text_with_an_unknown_suffix_is_read_if_it_is_named(tmp_path):
 
 def test_bombs_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "x.zip"
-    path.write_bytes(zipped({"a.txt": "word " * 2**20}))
-    with pytest.raises(DocumentError, match="rejected as a ZIP bomb"):
-        read(path, tmp_path)
     monkeypatch.setattr("foveate.documents.members.MAX_BYTES", 2**10)
     path.write_bytes(zipped({f"{i}.txt": f"Cod {i} swim. " * 30 for i in range(9)}))
     with pytest.raises(DocumentError, match="unpacks to more than"):
@@ -206,30 +202,6 @@ def test_compressed_members_count_as_what_they_unpack_to(tmp_path, monkeypatch, 
     errors = []
     found = read(path, tmp_path, on_error=lambda *error: errors.append(error))
     assert set(found) == {f"x.zip/inner.zip/{i}.txt.{suffix}" for i in range(2)}
-    [(name, error)] = errors
-    assert name == str(path)
-    assert "x.zip unpacks to more than" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("suffix", "packed"),
-    [
-        ("docx", docx("<w:p><w:r><w:t>Cod swim.</w:t></w:r></w:p>", **{"a.png": "0" * 10_000})),
-        ("odt", odt("<text:p>Cod swim.</text:p>", **{"a.png": "0" * 10_000})),
-        ("epub", epub({"a.xhtml": "<p>Cod swim.</p>"}, **{"a.png": "0" * 10_000})),
-    ],
-)
-def test_members_that_are_zip_archives_count_as_what_they_unpack_to(
-    tmp_path, monkeypatch, suffix, packed
-):
-    assert len(packed) < 3_000
-    path = tmp_path / "x.zip"
-    files = {f"{i}.{suffix}": packed for i in range(9)}
-    path.write_bytes(zipped({"inner.zip": zipped(files)}))
-    monkeypatch.setattr("foveate.documents.members.MAX_BYTES", 50_000)
-    errors = []
-    found = read(path, tmp_path, on_error=lambda *error: errors.append(error))
-    assert 0 < len(found) < 5
     [(name, error)] = errors
     assert name == str(path)
     assert "x.zip unpacks to more than" in str(error)

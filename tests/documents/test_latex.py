@@ -108,6 +108,7 @@ def test_sections_written_in_plain_text_files_are_recognized():
             "arg max x",
         ),
         (r"\newif\ifx\ifx A\else B\fi \xtrue\ifx, C\iffalse D \fi\else E\fi", "B, C"),
+        (r"\def\begun{\iffalse} A \begun B", "A B"),
         (
             r"\texorpdfstring{$\alpha$}{alpha} \enquote{a \enquote{b}} \ensuremath{\times}",
             "α “a ‘b’” ×",

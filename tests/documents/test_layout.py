@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.documents import Box, Document, DocumentError
-from foveate.documents.layout import Layout, PlacedWord, pack_layout, unpack_layout
+from foveate.documents.layout import pack_layout, unpack_layout
+from tests.documents.layouts import PlacedWord, layout_of
 
 coordinates = st.integers(0, 500)
 
@@ -25,7 +26,7 @@ def layouts(draw):
         if draw(st.booleans()):
             line += 1
             page += draw(st.integers(0, 1))
-    return start, words, Layout.from_words([(600, 800)] * page, words)
+    return start, words, layout_of([(600, 800)] * page, words)
 
 
 def dense_boxes(words, text_length, start, end):
@@ -65,7 +66,7 @@ def test_layouts_survive_json(drawn):
 
 
 def test_a_document_with_pages_says_where_its_sentences_stand():
-    layout = Layout.from_words(
+    layout = layout_of(
         [(600, 800), (600, 800)],
         [
             PlacedWord(0, 0, 1, 50, 60, 80, 70),
@@ -83,7 +84,7 @@ def test_a_document_with_pages_says_where_its_sentences_stand():
 
 
 def test_a_layout_without_words_locates_nothing():
-    assert Layout.from_words([(600, 800)], []).locate([(0, 3)]) == [()]
+    assert layout_of([(600, 800)], []).locate([(0, 3)]) == [()]
 
 
 @pytest.mark.parametrize(
@@ -101,14 +102,14 @@ def test_a_layout_without_words_locates_nothing():
 )
 def test_damaged_layouts_are_refused(damage):
     words = [PlacedWord(0, 0, 1, 0, 0, 5, 5), PlacedWord(4, 0, 1, 6, 0, 9, 5)]
-    packed = pack_layout(Layout.from_words([(600, 800)], words))
+    packed = pack_layout(layout_of([(600, 800)], words))
     with pytest.raises(DocumentError, match="layout"):
         unpack_layout({**packed, **damage}, 10)
 
 
 def test_equal_layouts_have_equal_words():
-    layout = Layout.from_words([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 5)])
-    assert layout == Layout.from_words([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 5)])
-    assert layout != Layout.from_words([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 6)])
+    layout = layout_of([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 5)])
+    assert layout == layout_of([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 5)])
+    assert layout != layout_of([(600, 800)], [PlacedWord(0, 0, 1, 0, 0, 5, 6)])
     assert layout != "a layout"
     assert layout.boxes.dtype == np.float32

@@ -116,11 +116,8 @@ class TestNames:
             ("van der Berg, Jan Peter", ("van der Berg, Jan Peter",)),
             ("Fred Drake, Jr. <f at x.org>, Bob Ray <b@x.org>", ("Fred Drake, Jr.", "Bob Ray")),
             ("Aryn (@aryn), Bob (@bob)", ("Aryn", "Bob")),
-            ("a@x.org (Ann Lee), b@x.org (Bob Ray)", ("Ann Lee", "Bob Ray")),
-            ("[Ann Lee](https://x.org)", ("Ann Lee",)),
             ("Ann Lee¹,², Bob Ray³*", ("Ann Lee", "Bob Ray")),
             ("Ann Lee, University of Leeds, Leeds", ("Ann Lee",)),
-            ("Ann Lee et al.", ("Ann Lee",)),
             ("By Ann Lee", ("Ann Lee",)),
             ("张伟，李娜", ("张伟", "李娜")),
             ("Ministry of Food and Rural Affairs", ("Ministry of Food and Rural Affairs",)),
@@ -355,17 +352,11 @@ CORE = (
     'xmlns:dcterms="http://purl.org/dc/terms/"><dc:creator>Ann Lee; José Díaz</dc:creator>'
     "<dcterms:created>2019-01-01T00:00:00Z</dcterms:created></p>"
 )
-COVER = (
-    '<CoverPageProperties xmlns="http://schemas.microsoft.com/office/2006/coverPageProps">'
-    "<PublishDate>2024-05-03T00:00:00</PublishDate></CoverPageProperties>"
-)
 
 
 def test_word():
     body = "<w:p><w:r><w:t>Cod swim.</w:t></w:r></w:p>"
-    parts = {"docProps/core.xml": CORE, "customXml/item1.xml": "<a/>"}
-    assert metadata(docx(body, **parts)) == (BOTH, None)
-    assert metadata(docx(body, **parts, **{"customXml/item2.xml": COVER})) == (BOTH, "2024-05-03")
+    assert metadata(docx(body, **{"docProps/core.xml": CORE})) == (BOTH, None)
 
 
 def test_opendocument():
@@ -414,51 +405,27 @@ def test_e_mail_has_the_senders_of_a_thread_and_its_first_day(tmp_path):
     assert metadata(b"From: a@x.org\nSubject: Cod\n\nCod swim.\n", "email") == ((), None)
 
 
-def pdf(author="", xmp=""):
-    writer = Writer()
-    writer.canvas.setAuthor(author)
-    writer.canvas.setProducer("Press")
-    writer.text(72, 100, "Cod swim.")
-    return writer.bytes() + xmp.encode()
-
-
-def xmp(properties, producer="Press"):
-    return (
-        '\n<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF '
-        'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description '
-        'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:pdf="http://ns.adobe.com/pdf/1.3/" '
-        'xmlns:prism="http://prismstandard.org/namespaces/basic/2.0/" '
-        f'pdf:Producer="{producer}">{properties}</rdf:Description></rdf:RDF></x:xmpmeta>\n'
-    )
-
-
-CREATORS = (
-    "<dc:creator><rdf:Seq><rdf:li>Ann Lee</rdf:li><rdf:li>José Díaz</rdf:li></rdf:Seq></dc:creator>"
-)
-DAY = "<dc:date><rdf:Seq><rdf:li>{}</rdf:li></rdf:Seq></dc:date>"
-
-
 @pytest.mark.parametrize(
-    ("author", "packets", "expected"),
+    ("author", "xmp", "expected"),
     [
         ("Ann Lee, José Díaz", "", (BOTH, None)),
         ("unknown", "", ((), None)),
-        ("Ann Lee", xmp(CREATORS), (BOTH, None)),
-        ("Ann Lee", xmp(DAY.format("2024-05-03")), (("Ann Lee",), "2024-05-03")),
-        # A time of day is what a program writes: when the file was made.
-        ("Ann Lee", xmp(DAY.format("2024-05-03T10:00:00Z")), (("Ann Lee",), None)),
+        ("", "<prism:coverDate>2024-05</prism:coverDate>", ((), "2024-05")),
+        ("Lee", '<x:y prism:publicationDate="2024-05-03">', ((), "2024-05-03")),
         (
             "",
-            xmp("<prism:coverDate>2024-05</prism:coverDate>" + DAY.format("2024-06-01")),
-            ((), "2024-05"),
+            "<dc:creator><rdf:Seq><rdf:li>Ann Lee</rdf:li><rdf:li>José Díaz</rdf:li></rdf:Seq>",
+            (BOTH, None),
         ),
-        ("", xmp(CREATORS, producer="Of a picture"), ((), None)),
-        ("", xmp("<broken>"), ((), None)),
-        ("", xmp(CREATORS) + xmp("<broken>"), (BOTH, None)),
+        # A time of day is what a program writes: when the file was made.
+        ("", "<dc:date>2024-05-03T10:00:00Z</dc:date>", ((), None)),
     ],
 )
-def test_pdf(author, packets, expected):
-    assert metadata(pdf(author, packets)) == expected
+def test_pdf(author, xmp, expected):
+    writer = Writer()
+    writer.canvas.setAuthor(author)
+    writer.text(72, 100, "Cod swim.")
+    assert metadata(writer.bytes() + xmp.encode()) == expected
 
 
 def test_records_and_tables(tmp_path):

@@ -269,17 +269,6 @@ def test_what_is_shown_and_what_is_not():
     ]
 
 
-def test_a_paragraph_whose_end_is_deleted_runs_on():
-    deleted = "<w:pPr><w:rPr><w:del w:id='1'/></w:rPr></w:pPr>"
-    body = (
-        f"<w:p>{deleted}{run('The price ')}</w:p>"
-        + paragraph("is fixed.")
-        + paragraph("It is low.")
-    )
-    document = Document.from_bytes(docx(body))
-    assert [one.text for one in document.sentences()] == ["The price is fixed.", "It is low."]
-
-
 def test_clauses_with_the_styles_of_headings_are_text(outline):
     styles = "".join(style(f"Heading{n}", f"heading {n}") for n in (1, 2))
     body = "".join(
@@ -584,8 +573,8 @@ def test_any_markup_is_read_or_refused():
 
 
 def test_a_zip_bomb_is_refused():
-    with pytest.raises(DocumentError, match=r"far more than DOCX holds \('bomb'\)"):
-        Document.from_bytes(docx(paragraph("Hi."), bomb=b"\0" * 2**26))
+    with pytest.raises(DocumentError, match="larger than DOCX is: it is rejected as a ZIP bomb"):
+        Document.from_bytes(docx(paragraph("Hi."), bomb=b"\0" * (2**28 + 1)))
 
 
 def test_too_many_parts_are_refused():

@@ -57,11 +57,9 @@ def test_tables_of_tesseract():
     for word, left, top, line in words:
         rows.append([5, 1, 1, 1, line, 1, left, top, 150, 40, 96, word])
     table = "\n".join("\t".join(map(str, row)) for row in rows)
-    lines = parse_table(table, page=3, scale=4.0)
-    assert [line.text for line in lines] == ["Pilots measure.", "Slowly."]
-    assert lines[0].boxes[1].tolist() == [75.0, 50.0, 112.5, 60.0]
-    assert lines[0].page == 3
-    assert lines[1].frame.right == 112.5
+    first, second = parse_table(table)
+    assert [word for word, _ in first] == ["Pilots", "measure."]
+    assert second == [("Slowly.", [100, 260, 250, 300])]
 
 
 @pytest.mark.parametrize("engine", ["tesseract", "rapidocr"])

@@ -244,20 +244,6 @@ def test_books_of_project_gutenberg_are_read_without_its_licence():
     assert [one.text for one in document.sentences()] == ["It blows.", "It is torn."]
 
 
-def test_each_book_of_a_text_with_several_is_read():
-    text = "".join(
-        f"*** START OF THE PROJECT GUTENBERG EBOOK {fish} ***\n\nThe {fish} swims.\n\n"
-        f"*** END OF THE PROJECT GUTENBERG EBOOK {fish} ***\n\nGeneral Terms of Use.\n\n"
-        for fish in ("COD", "EEL", "RAY")
-    )
-    shown = [one.text for one in Document.from_text(text).sentences()]
-    assert shown == ["The COD swims.", "The EEL swims.", "The RAY swims."]
-    dense = Document.from_text(text.replace("\n\n", "\n"))
-    assert [one.text for one in dense.sentences()] == shown
-    without_start = text.partition("\n\n")[2]
-    assert [one.text for one in Document.from_text(without_start).sentences()] == shown
-
-
 def test_titles_of_clauses_that_are_wrapped_within_their_capitals():
     text = "The parties agree on this.\n\n" + "\n\n".join(
         f"SECTION 2.{number}.        {first}\n{rest}. Borrower is a corporation, duly organized "
@@ -582,22 +568,6 @@ def test_code_is_cut_by_line():
     ]
 
 
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [f"2024-05-0{day}  Ann Lee  <ann@example.org>" for day in (3, 2, 1)],
-        [f"cod (1.{minor}-1) unstable; urgency=medium" for minor in (3, 2, 1)],
-    ],
-)
-def test_entries_of_change_logs_are_headings(entries, outline):
-    text = "\n\n".join(f"{entry}\n\n  * eel.c: Fix the eel." for entry in entries)
-    document = Document.from_text(text)
-    assert document.title == ""
-    assert outline(document) == [
-        (" ".join(one.split()), ["* eel.c: Fix the eel."]) for one in entries
-    ]
-
-
 def test_records_are_cut_by_line():
     lines = ["Name: Ann Lee", "Address: 3 Long Street, Edinburgh", "Phone: 123", "Pets: a dog"]
     assert [sentences for _, sentences in paragraphs("\n".join(lines))] == [
@@ -672,40 +642,6 @@ def test_a_long_list_does_not_make_text_above_it_lines():
         ("prose", ["Cod, eels and other fish of the sea have made a contract."]),
         ("item", ["1. Fish of kind 1"]),
     ]
-
-
-def test_wrapped_titles_of_text_without_blank_lines():
-    title = "On the Lives of the Cod, the Herring and the Eel"
-    names = "Ann Lee\nand Bob Ray"
-    section = "2 The Food of the Cod and of the Eel in the Waters of\nthe Northern Seas"
-    capitalized = "3 A Comparison of Shoals Near the Ground and Near\nSurfaces"
-    body = wrapped(FISH, FISH)
-    parts = [title, names, "Abstract", body, "1 Introduction", body, section, body]
-    text = "\n".join([*parts, capitalized, body, "4 Conclusion", body])
-    document = Document.from_text(text)
-    assert document.title == " ".join(title.split())
-    assert headings(text) == [
-        "",
-        "Abstract",
-        "1 Introduction",
-        *(" ".join(section.split()), " ".join(capitalized.split())),
-        "4 Conclusion",
-    ]
-    assert [sentences for _, sentences in paragraphs(text)[:2]] == [["Ann Lee"], ["and Bob Ray"]]
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        "2 The cod was caught by the ships which came in the spring of\n1903 and after",
-        "2 They caught the cod with nets and lines. The boats were\nslow",
-        "2 Methods\nNets",
-    ],
-)
-def test_wrapped_sentences_with_numbers_are_no_headings(item):
-    body = wrapped(FISH, FISH)
-    text = "\n".join(["On Cod", "Abstract", body, "1 Aims", body, item, body, "3 Ends", body])
-    assert " ".join(item.split()) not in headings(text)
 
 
 @pytest.mark.parametrize("name", ["References", "Literaturverzeichnis", "Bibliografía"])

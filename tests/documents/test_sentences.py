@@ -29,6 +29,7 @@ def sentences(text, language="en"):
             "en",
             ["Mangu et al. [18], Ito et al. [3] and Tur et al. (2004) propose it.", "It works."],
         ),
+        ("en", ["Run pip install '.[ocr]' first, or '.' alone.", "It reads."]),
         ("en", ["He cites Fed. R. Civ. P. 12(b)(6) and Pub. L. No. 104-1.", "It failed."]),
         (
             "en",

@@ -8,8 +8,8 @@ from pypdfium2 import raw
 
 from foveate import Document
 from foveate.documents import Paragraph, Section, Sentence
-from foveate.documents.layout import Layout, PlacedWord
 from foveate.tasks.plots import plot_pdf
+from tests.documents.layouts import PlacedWord, layout_of
 
 TEXT = "Cod swim. They eat small fish."
 
@@ -47,7 +47,7 @@ def document_of(path, rotation, num_pages=1):
     words = [PlacedWord(0, 0, 1, 0, 0, 9, 9), PlacedWord(10, 1, 1, *PLACES[rotation])]
     sentences = (Sentence("Cod swim.", 0, 9), Sentence("They eat small fish.", 10, 30))
     section = Section("", (Paragraph(sentences),))
-    layout = Layout.from_words([size] * num_pages, words)
+    layout = layout_of([size] * num_pages, words)
     return Document("Fish", (section,), TEXT, str(path), layout=layout)
 
 

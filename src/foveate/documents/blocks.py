@@ -140,12 +140,14 @@ class Prose:
         kind: What it is; see `foveate.documents.structure.Kind`.
         place: Where the source's readers find it, such as "paragraph 12" or "0:12:05"; None for
             formats that are found by line or page.
+        starts: Where its sentences start, if the source says so.
     """
 
     text: MappedText
     speaker: str | None = None
     kind: Kind = "prose"
     place: str | None = None
+    starts: tuple[int, ...] = ()
 
 
 Block = Heading | Prose
@@ -403,9 +405,13 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     shown = str(text)
     if not text:
         return ()
-    if block.kind in UNSPLIT:
+    pieces: Iterable[tuple[int, int]]
+    if block.starts:
+        ends = (start - 1 for start in (*block.starts[1:], len(shown) + 1))  # without the space
+        pieces = zip(block.starts, ends, strict=True)
+    elif block.kind in UNSPLIT:
         first_visible = len(shown) - len(shown.lstrip())
-        pieces: Iterable[tuple[int, int]] = shorten(shown, first_visible, len(shown.rstrip()))
+        pieces = shorten(shown, first_visible, len(shown.rstrip()))
     else:
         pieces = split_sentences(shown, language)
     spans: list[tuple[int, int]] = []

@@ -1,11 +1,11 @@
-"""The text and sections of a document, from parts that are already separate."""
+"""The blocks of parts that are already separate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-from foveate.documents.blocks import TextComposer, collapse
-from foveate.documents.sentences import split_sentences
-from foveate.documents.structure import DocumentError, Paragraph, Section, Sentence, check_depth
+from foveate.documents.blocks import Block, Heading, MappedText, Prose, collapse
+from foveate.documents.structure import DocumentError, check_depth
 
 _SHAPE = (
     'give (heading, text or list of sentences[, subsections]) or a mapping with "title" or '
@@ -13,59 +13,27 @@ _SHAPE = (
 )
 
 
-def compose(parts: Sequence[Any], language: str) -> tuple[str, tuple[Section, ...]]:
-    """Join the parts into one text, and locate each sentence in it.
+def section_blocks(parts: Sequence[Any], level: int = 1) -> Iterator[Block]:
+    """Yield the headings and paragraphs of sections, in the forms that `from_sections` takes.
 
     Raises:
-        DocumentError: A part has an invalid form. The message lacks a subject.
+        DocumentError: A part has an invalid form, or is nested too deep. The message lacks a
+            subject.
     """
-    composer = _SectionComposer(language)
-    sections = composer.sections(parts, depth=1)
-    return composer.text, sections
-
-
-class _SectionComposer(TextComposer):
-    """Writes sections one after another."""
-
-    def __init__(self, language: str) -> None:
-        super().__init__()
-        self.language = language
-
-    def sections(self, parts: Sequence[Any], depth: int) -> tuple[Section, ...]:
-        sections = (self.section(part, depth) for part in parts)
-        return tuple(section for section in sections if section.paragraphs or section.sections)
-
-    def section(self, part: Any, depth: int) -> Section:
-        title, content, subsections = split_section(part)
-        check_depth(title, depth)
-        if title:
-            self.add(title)
+    for part in parts:
+        title, content, subsections = _split(part)
+        check_depth(title, level)
+        yield Heading(level, title)
         if isinstance(content, str):
-            paragraphs = [self.split_paragraph(text) for text in content.split("\n\n")]
+            yield from (Prose(MappedText.from_text(text)) for text in content.split("\n\n"))
         else:
-            paragraphs = [self.paragraph(content)]
-        visible = tuple(paragraph for paragraph in paragraphs if paragraph.sentences)
-        return Section(title, visible, self.sections(subsections, depth + 1))
-
-    def split_paragraph(self, text: str) -> Paragraph:
-        """Write a paragraph after splitting it into sentences."""
-        text = collapse(text)
-        return self.paragraph(
-            [text[start:end] for start, end in split_sentences(text, self.language)]
-        )
-
-    def paragraph(self, sentences: Sequence[str]) -> Paragraph:
-        """Write a paragraph of sentences."""
-        texts = [text for text in map(collapse, sentences) if text]
-        located = tuple(self.write(text, " ") for text in texts[:-1])
-        return Paragraph(located + tuple(self.write(text, "\n\n") for text in texts[-1:]))
-
-    def write(self, text: str, separator: str) -> Sentence:
-        """Append a text and what separates it from the next one."""
-        return Sentence(text, *self.add(text, separator).source_span(0, len(text)))
+            texts = [text for text in map(collapse, content) if text]
+            starts = accumulate((len(text) + 1 for text in texts[:-1]), initial=0)
+            yield Prose(MappedText.from_text(" ".join(texts)), starts=tuple(starts))
+        yield from section_blocks(subsections, level + 1)
 
 
-def split_section(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
+def _split(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
     """Return the heading, content and subsections of a part in either form.
 
     Raises:

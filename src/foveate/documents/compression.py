@@ -3,14 +3,15 @@
 import bz2
 import gzip
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from foveate.documents.structure import DocumentError
 
@@ -22,8 +23,7 @@ else:
 MAX_BYTES = 256 * 2**20  # bytes after decompression
 
 
-@dataclass(frozen=True, slots=True)
-class _Compression:
+class _Compression(NamedTuple):
     """A way to compress a single file.
 
     Attributes:
@@ -31,27 +31,21 @@ class _Compression:
         suffixes: Suffixes of compressed files; those that also stand for TAR are replaced.
         signature: The bytes with which compressed files begin.
         open: Opens a stream that decompresses another.
-        errors: What the stream raises on damaged data.
     """
 
     name: str
     suffixes: tuple[str, ...]
-    signature: bytes
+    signature: re.Pattern[bytes]
     open: Callable[[IO[bytes]], Any]
-    errors: tuple[type[Exception], ...]
 
 
 _COMPRESSIONS = (
-    _Compression(
-        "gzip", (".gz", ".tgz"), b"\x1f\x8b", gzip.open, (EOFError, gzip.BadGzipFile, zlib.error)
-    ),
-    _Compression("bzip2", (".bz2", ".tbz2"), b"BZh", bz2.open, (EOFError, OSError, ValueError)),
-    _Compression("xz", (".xz", ".txz"), b"\xfd7zXZ\0", lzma.open, (EOFError, lzma.LZMAError)),
-    _Compression(
-        "zstd", (".zst", ".tzst"), b"\x28\xb5\x2f\xfd", zstd.open, (EOFError, zstd.ZstdError)
-    ),
+    _Compression("gzip", (".gz", ".tgz"), re.compile(rb"\x1f\x8b"), gzip.open),
+    _Compression("bzip2", (".bz2", ".tbz2"), re.compile(rb"BZh\d(?:1AY&SY|\x17rE8P)"), bz2.open),
+    _Compression("xz", (".xz", ".txz"), re.compile(rb"\xfd7zXZ\0"), lzma.open),
+    _Compression("zstd", (".zst", ".tzst"), re.compile(rb"\x28\xb5\x2f\xfd"), zstd.open),
 )
-_BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # "BZh" alone could begin a text
+_DAMAGE = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
 def decompress(data: bytes, name: str, file_name: str) -> bytes:
@@ -108,18 +102,13 @@ def decompressed(path: Path) -> Iterator[IO[bytes]]:
 def _damage(name: object, compression: _Compression) -> Iterator[None]:
     try:
         yield
-    except compression.errors as error:
+    except _DAMAGE as error:
         raise DocumentError(
             f"{name} is not a whole {compression.name} file ({error}): compress it again."
         ) from error
 
 
 def _find(data: bytes, suffix: str) -> _Compression | None:
-    for compression in _COMPRESSIONS:
-        if suffix in compression.suffixes:
-            return compression
-    for compression in _COMPRESSIONS:
-        if data.startswith(compression.signature):
-            is_text = compression.name == "bzip2" and data[4:10] not in _BZIP2_BLOCKS
-            return None if is_text else compression
-    return None
+    by_suffix = (one for one in _COMPRESSIONS if suffix in one.suffixes)
+    by_content = (one for one in _COMPRESSIONS if one.signature.match(data))
+    return next(chain(by_suffix, by_content), None)

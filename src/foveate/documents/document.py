@@ -9,8 +9,8 @@ from os import PathLike
 from typing import Any, Self, TypeAlias
 
 from foveate.documents import serialization
-from foveate.documents.blocks import Prose, build_sections, landmarks
-from foveate.documents.compose import compose
+from foveate.documents.blocks import Prose, build_sections, compose_text, landmarks
+from foveate.documents.compose import section_blocks
 from foveate.documents.decoding import File, check_characters, check_text, load, load_bytes
 from foveate.documents.formats import check_text_format
 from foveate.documents.language import FALLBACK, detect_language_of
@@ -300,10 +300,11 @@ class Document:
         """
         language = language or FALLBACK
         try:
-            text, built = compose(sections, language)
+            parsed = compose_text(title, section_blocks(sections))
         except DocumentError as error:
             raise DocumentError(f"{_subject(None, title)} {error}") from error
-        return cls(title, built, text, language=language)
+        built = build_sections(parsed.blocks, language)
+        return cls(title, built, parsed.text or "", language=language)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -74,6 +74,16 @@ class Member:
     place: str | None = None
 
 
+_ODF = b"mimetypeapplication/vnd.oasis.opendocument."
+
+
+def _packed(
+    name: str, description: str, suffixes: tuple[str, ...], reader: str, member: bytes
+) -> Format:
+    """Return a format whose files are ZIP archives."""
+    return Format(name, description, suffixes, f"office.{reader}", is_binary=True, member=member)
+
+
 def _converted(
     name: str, description: str, suffixes: tuple[str, ...], member: bytes = b""
 ) -> Format:
@@ -114,48 +124,17 @@ FORMATS = {
             signature=b"%PDF-",
             options=("engine", "ocr", "ocr_language"),
         ),
-        Format(
-            "docx",
-            "Word",
-            (".docx", ".docm", ".dotx"),
-            "office.docx",
-            is_binary=True,
-            member=b"word/document.xml",
-        ),
-        Format(
-            "odt",
-            "OpenDocument texts",
-            (".odt", ".ott", ".fodt"),
-            "office.odt",
-            is_binary=True,
-            member=b"mimetypeapplication/vnd.oasis.opendocument.text",
-        ),
-        Format(
-            "odp",
-            "OpenDocument presentations",
-            (".odp", ".fodp"),
-            "office.odt",
-            is_binary=True,
-            member=b"mimetypeapplication/vnd.oasis.opendocument.presentation",
+        _packed("docx", "Word", (".docx", ".docm", ".dotx"), "docx", b"word/document.xml"),
+        _packed("odt", "OpenDocument texts", (".odt", ".ott", ".fodt"), "odt", _ODF + b"text"),
+        _packed(
+            "odp", "OpenDocument presentations", (".odp", ".fodp"), "odt", _ODF + b"presentation"
         ),
         _converted("pptx", "PowerPoint", (".pptx", ".pptm", ".potx"), b"ppt/presentation.xml"),
         _converted("xlsx", "Excel", (".xlsx", ".xlsm"), b"xl/workbook.xml"),
-        _converted(
-            "ods",
-            "OpenDocument spreadsheets",
-            (".ods",),
-            b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
-        ),
+        _converted("ods", "OpenDocument spreadsheets", (".ods",), _ODF + b"spreadsheet"),
         _converted("msg", "messages of Outlook", (".msg",)),
         Format("rtf", "Rich Text", (".rtf",), "office.rtf", is_binary=True, signature=b"{\\rtf"),
-        Format(
-            "epub",
-            "e-books",
-            (".epub",),
-            "office.epub",
-            is_binary=True,
-            member=b"META-INF/container.xml",
-        ),
+        _packed("epub", "e-books", (".epub",), "epub", b"META-INF/container.xml"),
         Format("email", "e-mail messages", (".eml",), "mail.message", is_binary=True),
         Format(
             "mbox",

@@ -2,34 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foveate.documents.structure import Box, DocumentError
-
-
-class PlacedWord(NamedTuple):
-    """A word, or the part of a word that is on one line.
-
-    Attributes:
-        start: Offset in the text of its first character.
-        line: Number of its line; consecutive words of the same line form one box.
-        page: Number of its page, from 1.
-        left: Distance of its box from the page's left edge, in points (1/72 inch).
-        top: Distance of the upper edge of its box from the page's upper edge.
-        right: Distance of the right edge of its box from the page's left edge.
-        bottom: Distance of the lower edge of its box from the page's upper edge.
-    """
-
-    start: int
-    line: int
-    page: int
-    left: float
-    top: float
-    right: float
-    bottom: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,21 +28,6 @@ class Layout:
     lines: NDArray[np.int64]
     pages: NDArray[np.int64]
     boxes: NDArray[np.float32]
-
-    @classmethod
-    def from_words(
-        cls, page_sizes: Sequence[tuple[float, float]], words: Sequence[PlacedWord]
-    ) -> "Layout":
-        """Collect the words of a text, in ascending order of their offsets.
-
-        Args:
-            page_sizes: Width and height of each page in points.
-            words: The words.
-        """
-        table = np.array(words, dtype=np.float64).reshape(-1, len(PlacedWord._fields))
-        starts, lines, pages = table[:, :3].astype(np.int64).T
-        sizes = np.array(page_sizes, dtype=np.float32).reshape(-1, 2)
-        return cls(sizes, starts, lines, pages, table[:, 3:].astype(np.float32))
 
     def __eq__(self, other: object) -> bool:
         """Return whether two layouts have the same pages and words."""

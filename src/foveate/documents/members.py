@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from foveate.documents.archives import unpacked_size
 from foveate.documents.compression import decompress, strip_suffix
 from foveate.documents.decoding import File, is_text, load_decompressed
 from foveate.documents.formats import FORMATS, Member
@@ -17,7 +16,7 @@ MAILDIR = ("cur", "new")
 _HEAD = 4096  # bytes by which a file in a folder is recognized
 _MAX_DEPTH = 3  # of collections in collections
 _MAX_MEMBERS = 1_000_000
-MAX_BYTES = 2**30  # bytes of all members, and of what they unpack to
+MAX_BYTES = 2**30  # bytes of all members
 
 ErrorHandler = Callable[[str, Exception], None]
 """Takes the name of what cannot be read, and the error that says why."""
@@ -92,10 +91,7 @@ class _Expansion:
         file_name = strip_suffix(file_name)
         if not is_readable(file_name, data):
             return None
-        file = load_decompressed(data, name, None, self.encoding, file_name)
-        if file.format.member:  # a ZIP archive, such as DOCX, which its reader unpacks
-            self.count(unpacked_size(data))
-        return file
+        return load_decompressed(data, name, None, self.encoding, file_name)
 
     def count(self, num_bytes: int) -> None:
         """Count what has been unpacked or will be, and refuse an unreasonable size."""

@@ -52,19 +52,13 @@ _DATES = tuple(
 )
 
 _NOT_SHOWN = re.compile("[\0-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u2028-\u202e\ufeff\ud800-\udfff]")
-_NAMED_ADDRESS = re.compile(  # a@b.org (Ann)
-    r"[^\s<>()@,;]{1,100}(?:@| at )[^\s<>()@,;]{1,100}\s?\(([^()]*)\)"
-)
-_LINK = re.compile(r"\[([^\[\]]*)\]\([^()]*\)")  # of Markdown
 _ASIDE = re.compile(r"\s*(?:<[^<>]*>|\([^()]*\)|\[[^\[\]]*\])")
 _ENDING_ASIDE = re.compile(r"(<[^<>]*>|\([^()]*\))\s*(?:,\s*(?:and\b|&)?|and\b|&)")
 _ADDRESS = re.compile(r"\S{0,100}@\S*|\w{1,10}://\S*|www\.\S+")
 _MARKS = re.compile(r"[\s,;:*†‡§¶∗⋆#^\d¹²³⁰-⁹–-]+\Z|\A[\s,;:*†‡§¶∗⋆^]+")
-_ET_AL = re.compile(r",?\s+(?:et\.? al\.?|and others|u\. ?a\.)\Z", re.IGNORECASE)
 _BY = re.compile(r"\A\s*[Bb]y:?\s+")
 _LISTED = re.compile(r"\s*[;；、，]\s*")
 _JOINED = re.compile(r"\s*,\s*(?:(?:and|und|et|&)\s+)?|\s+(?:and|und|et|&)\s+")
-_ADDITION = re.compile(r"(?:jr|sr|ph\.? ?d|m\.? ?d|m\.? ?sc|esq|i{2,3}|iv)\.?", re.IGNORECASE)
 _INSTITUTION = re.compile(
     r"\b(?:universi[a-z]+|università|université|universität|institut[a-z]*|department|dept|faculty|"
     r"college|school|laborator[a-z]+|cent(?:er|re)|hospital|academy|company|corporation|inc|ltd|gmbh|"
@@ -199,9 +193,7 @@ def split_names(text: str) -> tuple[str, ...]:
     """
     if len(text) > _LONGEST_LIST:
         return ()
-    text = _NAMED_ADDRESS.sub(r"\1;", text)
-    text = _without_asides(_ENDING_ASIDE.sub(r"\1;", text))
-    text = _BY.sub("", _ET_AL.sub("", text))
+    text = _BY.sub("", _without_asides(_ENDING_ASIDE.sub(r"\1;", text)))
     return clean_names(chain.from_iterable(map(_split_listed, _LISTED.split(text))))
 
 
@@ -233,25 +225,21 @@ def _name_in(value: object) -> str:
 
 def _clean(name: str) -> str:
     name = _ADDRESS.sub("", _without_asides(name[: 10 * _LONGEST])).replace(" ,", ",")
-    return collapse(_MARKS.sub("", _ET_AL.sub("", name)))
+    return collapse(_MARKS.sub("", name))
 
 
 def _without_asides(text: str) -> str:
-    """Leave out what is in brackets, but not the names of addresses and links."""
-    text = _NOT_SHOWN.sub("", collapse(text))
-    return _ASIDE.sub("", _LINK.sub(r"\1", _NAMED_ADDRESS.sub(r"\1", text)))
+    """Leave out what is in brackets."""
+    return _ASIDE.sub("", _NOT_SHOWN.sub("", collapse(text)))
 
 
 def _split_listed(text: str) -> list[str]:
     """Split at commas and "and" if that gives names of persons."""
     parts: list[str] = []
     for part in filter(_clean, _JOINED.split(text)):
-        if parts and _ADDITION.fullmatch(part):
-            parts[-1] += f", {part}"
-        elif parts and _is_person(parts[0]) and _INSTITUTION.search(part):
+        if parts and _is_person(parts[0]) and _INSTITUTION.search(part):
             break  # what follows is its place
-        else:
-            parts.append(part)
+        parts.append(part)
     is_inverted = text[:1].islower()  # "van der Berg, Jan Peter"
     return parts if all(map(_is_person, parts)) and not is_inverted else [text]
 

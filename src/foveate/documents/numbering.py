@@ -27,7 +27,6 @@ _LINE = re.compile(  # above the text of a section or an article
     rf"((?i:{LAW_PARTS_PATTERN})\s+(?:\d{{1,4}}(?:\.\d{{1,3}})*|[IVXLC]{{1,7}})[.:–—-]{{0,2}}"
     r"(?:[ \t]+[^\W\d_a-z][^.:;!?\n]{2,80})?)\n(?=[^\W\d_a-z])"
 )
-_SHORT_TITLE = re.compile(r"([^\W\d_][\w’'-]*(?: [\w’'-]+){0,3})\.\s+(?=[^\W\d_a-z]|[\"“„«(\[])")
 _FEWEST = 3  # clauses with a title, or
 _FEWEST_NAMED = 2  # sections and articles
 _SHARE = 0.5  # of the clauses that have a title, and of the text that numbered clauses make up
@@ -79,7 +78,7 @@ def find_numbered(parsed: ParsedText) -> ParsedText:
         if not titled or len(titled) < _SHARE * len(run_in):
             continue
         if word or depth > 1 or _make_up_document(blocks, clauses):
-            found += [_with_short_title(clause, blocks) for clause in run_in]
+            found += [_with_title(clause, blocks) for clause in run_in]
             is_found |= len(titled) >= (_FEWEST_NAMED if word else _FEWEST)
     if not is_found:
         return parsed
@@ -171,16 +170,12 @@ def _in_sequence(clauses: Iterable[_Clause]) -> list[_Clause]:
     return found
 
 
-def _with_short_title(clause: _Clause, blocks: Sequence[Block]) -> _Clause:
-    """Return a clause whose first words are its title, also in small letters: "2.1 No agency."."""
+def _with_title(clause: _Clause, blocks: Sequence[Block]) -> _Clause:
+    """Return a clause, all of which is a title if it reads like one and has no text."""
     text = str(blocks[clause.index].text)
-    if clause.is_titled:
+    if clause.is_titled or not _reads_like_title(text[clause.begin :].strip()):
         return clause
-    if _reads_like_title(text[clause.begin :].strip()):
-        return replace(clause, end=len(text), begin=len(text))
-    match = _SHORT_TITLE.match(text, clause.begin)
-    is_titled = match is not None and _is_sentence(text, clause.begin, match)
-    return replace(clause, end=match.end(1), begin=match.end()) if match and is_titled else clause
+    return replace(clause, end=len(text), begin=len(text))
 
 
 def _enclosing(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> Iterable[_Clause]:

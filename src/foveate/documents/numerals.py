@@ -1,7 +1,9 @@
 """Numbers as they are written: in digits, letters and Roman numerals."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 _ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
@@ -10,6 +12,7 @@ _ROMAN = (
     *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
 )
 _MAX_ROMAN = 3999
+_PLACEHOLDER = re.compile("%([1-9])")
 
 
 def roman_number(number: str) -> int:
@@ -52,21 +55,48 @@ def format_number(number: int, style: str) -> str:
     return text.upper() if style.isupper() else text
 
 
-def count_item(counts: Counter[int], depth: int, starts: Mapping[int, int]) -> None:
-    """Count an item of a nested list.
+class ListLevel(NamedTuple):
+    """How the items at a depth of a list are numbered.
+
+    Attributes:
+        style: Of the numbers, as for `format_number`; empty for bullets.
+        template: What is shown, such as "%1.%2)", where %1 is the number at depth 1.
+        start: The first number.
+        is_legal: Whether numbers of outer levels are written in digits.
+    """
+
+    style: str
+    template: str
+    start: int = 1
+    is_legal: bool = False
+
+
+def next_marker(levels: Mapping[int, ListLevel], counts: Counter[int], depth: int) -> str:
+    """Count an item of a nested list, and return its number as shown; empty for bullets.
 
     Args:
-        counts: The number of the last item at each depth.
-        depth: The depth of the item. What is counted deeper begins again.
-        starts: The number of the first item at each depth, 1 if it is not given.
+        levels: How the items at each depth, from 1, are numbered.
+        counts: The number of the last item at each depth. What is deeper begins again.
+        depth: The depth of the item.
     """
     for deeper in [other for other in counts if other > depth]:
         del counts[deeper]
-    for level in range(depth + 1):
-        if level not in counts:
-            counts[level] = starts.get(level, 1)
-        elif level == depth:
-            counts[level] += 1
+    for above in range(1, depth + 1):
+        if above not in counts:
+            counts[above] = levels[above].start if above in levels else 1
+        elif above == depth:
+            counts[above] += 1
+    shown = levels.get(depth)
+    if shown is None or not shown.style:
+        return ""
+
+    def write(number: re.Match[str]) -> str:
+        level = int(number[1])
+        style = levels[level].style if level in levels else ""
+        is_legal = shown.is_legal and style != "01"  # Article II holds Section 2.01
+        return format_number(counts[level], "1" if is_legal else style)
+
+    return _PLACEHOLDER.sub(write, shown.template).strip()
 
 
 def _roman(number: int) -> str:

@@ -19,9 +19,13 @@ _SHORT_WORDS = name_set(
 _WORD = re.compile(r"[^\W\d_]+\.?$")
 _YEAR = re.compile(r"(?<![\d.,])(?:1[5-9]|20)\d\d$")
 _REMARK = re.compile(r"\([^()]*[^\W\d_]{3,}[^()]*\)$")
-_NUMBERS = re.compile(r"[\d\s,;–—-]*\d[\d\s,;–—-]*|[*†‡§¶#\s]+")
+_NUMBERS = re.compile(r"[\d\s,;–—-]*\d[\d\s,;–—-]*|[*∗†‡§¶#\s]+")
+_NOTE = r"(?:\d{1,3}|[*∗†‡§¶#]{1,3}|[a-z])"
+_NOTES = re.compile(rf"{_NOTE}(?:[,;]\s?{_NOTE})+,?")
+_MARK = re.compile(rf"\[?{_NOTE}(?:[,;–-]\s?{_NOTE})*\]?,?")
 _BRACKETED = re.compile(r"[\[(][^\[\]()]*[\])]")
-_PLAIN = re.compile(r"[+−-]?\d+|[^\W_]+|[+*'′°−-]|\d+[+−-]")
+_PLAIN = re.compile(r"[+−-]?\d+|[^\W_]+|[+*∗'′°−-]|\d+[+−-]")
+_MEANS = re.compile(r"[^\W_]|[+*∗'′°−∞⊤⊥-]")
 _VARIABLE = re.compile(r"[nkijmpqstxyzNTHD]|[α-ω]|[*†′]")
 _CHEMICAL = re.compile(r"(?:^|[^A-Za-z])(?:[A-Z][a-z]?\d*|[()])+$")
 _ELEMENTS = name_set(
@@ -72,7 +76,9 @@ def signs(before: str, script: str, *, is_raised: bool) -> tuple[str, str] | Non
     before = before[-_LOOKED_AT:]
     if is_raised and _is_mark(before, script):
         return None
-    if not script or not (before[-1:].isalnum() or before[-1:] in ")]}|′"):
+    if not _MEANS.search(script) or not (before[-1:].isalnum() or before[-1:] in ")]}|′"):
+        return "", ""
+    if not script.strip("*∗" if before[-1:].isdigit() else "'′"):  # of a number in a table, or f′
         return "", ""
     is_text = script.replace(".", "").isalpha()
     if is_raised and is_text and not (_VARIABLE.fullmatch(script) and _is_variable(before)):
@@ -83,15 +89,24 @@ def signs(before: str, script: str, *, is_raised: bool) -> tuple[str, str] | Non
     return (sign, "") if _PLAIN.fullmatch(script) else (f"{sign}{{", "}")
 
 
+def is_mark(script: str) -> bool:
+    """Return whether a superscript may be the mark of a note or reference."""
+    return _MARK.fullmatch(script) is not None
+
+
 def _is_mark(before: str, script: str) -> bool:
     word = _WORD.search(before)
+    script = script.removesuffix(")")
     if script and not script.strip("[](),;–— "):  # around the marks that are left out
         return True
     if _BRACKETED.fullmatch(script):
         return any(map(str.isdigit, script)) and word is not None
+    if _NOTES.fullmatch(script) and not (word and len(word[0]) == 1):
+        return True
     if not _NUMBERS.fullmatch(script):
         is_letter = len(script) == 1 and script in "abcdefgh"
-        return is_letter and word is not None and len(word[0]) > 3 and word[0] not in _UNITS
+        is_named = word is not None and len(word[0]) > 3 and word[0] not in _UNITS
+        return is_letter and (is_named or before[-1:] in (".", ",", ";", ":"))
     if before and before[-1] in ".,;:!?\"'”’»…":
         return True
     if _REMARK.search(before) or (_YEAR.search(before) and len(script) < 3):

@@ -20,6 +20,8 @@ _UNDECIDED = 200  # characters at the end of a window whose sentences depend on 
 _WORD = re.compile(r"\w")
 _ASCII_END = re.compile(r"[.!?]")
 _NAME_PART = re.compile(r"[A-Za-z0-9/\\_~@#=&%+-]")
+_BARE_STOP = re.compile(r"(?<![^\s'\"`(])\.$")  # of no word, as in: pip install '.[ocr]'
+_QUOTED_STOP = re.compile(r"(['\"`])\.\1$")
 _CLOSING = "」』）》】〉"
 _PARENTHESIZED_MARKER = re.compile(r"\s*\(\w{1,5}\)\s")  # (a)
 _MARKER = re.compile(
@@ -159,6 +161,10 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
     if not following:
         return False
     if text[end - 1] in ".?!" and _NAME_PART.match(text, end):  # README.Debian, foo/../bar
+        return True
+    if _BARE_STOP.search(text, max(start, end - 1), end) and not text[end].isspace():
+        return True
+    if _QUOTED_STOP.search(text, max(start, end - 3), end) and following[0].islower():
         return True
     if (following[0].islower() or following[0] in ",;") and _CITATION.search(
         text, max(start, end - 60), end

@@ -8,7 +8,7 @@ from io import BytesIO
 from itertools import chain, product
 from pathlib import PurePosixPath
 
-from foveate.documents.archives import archive_errors, is_suspicious
+from foveate.documents.archives import archive_errors
 from foveate.documents.compression import MAX_BYTES
 from foveate.documents.formats import Member
 from foveate.documents.structure import DocumentError
@@ -50,11 +50,6 @@ def _zip_files(data: bytes) -> Iterator[tuple[str, bytes]]:
                 raise DocumentError("is encrypted: unpack it first.")
             with archive.open(info) as stream:
                 content = stream.read(MAX_BYTES + 1)
-            if is_suspicious(len(content), info):
-                raise DocumentError(
-                    f"unpacks to far more than its size ({name!r:.60}), and is "
-                    "rejected as a ZIP bomb: unpack it first."
-                )
             _check_size(name, len(content))
             yield name, content
 

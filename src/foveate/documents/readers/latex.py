@@ -618,8 +618,11 @@ class _LatexBlocks:
         return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
     def _choose(self, source: _Source, index: int, end: int, depth: int, is_true: bool) -> int:
-        """Read one branch of a conditional; return the index after its end."""
-        begin, nesting = index, 0
+        """Read one branch of a conditional; return the index after its end.
+
+        One that ends elsewhere, such as in another macro, is read as if it were not there.
+        """
+        first, begin, nesting = index, index, 0
         branches: list[tuple[int, int]] = []
         while index < end:
             kind, text, _ = source.tokens[index]
@@ -632,10 +635,12 @@ class _LatexBlocks:
                     break
             nesting -= kind == "macro" and text == "fi" and nesting > 0
             index += 1
+        else:
+            return first
         branches.append((begin, begin))
         if depth <= _MAX_DEPTH:
             self._run(source, *branches[0 if is_true else 1], depth + 1)
-        return min(index + 1, end)
+        return index + 1
 
     def _accent(self, source: _Source, index: int, end: int, accent: str) -> int:
         """Read the letter under an accent, which may be in braces or be a macro: \\'{\\i}."""

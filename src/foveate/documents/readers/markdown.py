@@ -11,6 +11,7 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import dropwhile, groupby, pairwise, takewhile
 from typing import Any
 
@@ -102,15 +103,8 @@ _UNNUMBERED = name_set(  # tokens
 
 def read(text: str) -> ParsedText:
     """Read headings, paragraphs, code and formulas; images and tables of contents are skipped."""
-    check_closed(text, _BRACKET, _BRACKET_END)
     front = _FRONT_MATTER.match(text) or _TITLE_BLOCK.match(text)
-    walk = _MarkdownBlocks(text, front.end() if front else 0)
-    blocks = list(walk.blocks())
-    blocks = [
-        block
-        for is_entry, run in groupby(blocks, lambda block: id(block) in walk.entries)
-        for block in _unless_contents(list(run), is_entry)
-    ]
+    blocks = _blocks(text, front.end() if front else 0)
     if front and front.re is _TITLE_BLOCK:
         title, authors, date = front.groups(default="")
         return ParsedText(
@@ -123,8 +117,21 @@ def read(text: str) -> ParsedText:
     return parsed
 
 
-def _unless_contents(blocks: list[Block], are_entries: bool) -> list[Block]:
-    return [] if are_entries and len(blocks) >= _MIN_ENTRIES else blocks
+def read_part(text: str, place: str) -> Iterator[Block]:
+    """Yield the blocks of a part of a larger text, such as a page, all at one place."""
+    for block in _blocks(text, 0):
+        yield replace(block, place=place) if isinstance(block, Prose) else block
+
+
+def _blocks(text: str, start: int) -> list[Block]:
+    """Return the blocks of the text from `start`, without tables of contents."""
+    check_closed(text, _BRACKET, _BRACKET_END)
+    walk = _MarkdownBlocks(text, start)
+    blocks: list[Block] = []
+    for is_entry, run in groupby(list(walk.blocks()), lambda block: id(block) in walk.entries):
+        found = list(run)
+        blocks += [] if is_entry and len(found) >= _MIN_ENTRIES else found
+    return blocks
 
 
 def find_metadata(text: str) -> tuple[tuple[str, ...], str | None]:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose, compose_text, lift_title
@@ -11,8 +10,6 @@ from foveate.documents.metadata import names_in, parse_date
 from foveate.documents.readers import markdown
 from foveate.documents.structure import DocumentError
 
-# A paragraph before a cell keeps its first heading from being taken for the title.
-_BEFORE = "Cell:\n\n"
 _FORMAT = re.compile(r'"nbformat"\s*:\s*\d')
 
 
@@ -61,8 +58,7 @@ def _cells(notebook: dict[str, Any]) -> list[Any]:
 def _blocks(cell: Any, place: str) -> Iterator[Block]:
     kind = cell.get("cell_type") if isinstance(cell, dict) else None
     if kind == "markdown":
-        for block in markdown.read(_BEFORE + _source(cell)).blocks[1:]:
-            yield replace(block, place=place) if isinstance(block, Prose) else block
+        yield from markdown.read_part(_source(cell), place)
     elif kind == "code":
         for line in _source(cell).splitlines():
             if line.strip():

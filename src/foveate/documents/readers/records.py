@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, compose_text
-from foveate.documents.compose import split_section
+from foveate.documents.blocks import ParsedText, compose_text
+from foveate.documents.compose import section_blocks
 from foveate.documents.formats import FORMATS, Format, Member
 from foveate.documents.metadata import names_in, parse_date
 from foveate.documents.readers.speech import meeting
-from foveate.documents.structure import DocumentError, NotADocumentError, check_depth
+from foveate.documents.structure import DocumentError, NotADocumentError
 
 TEXT_FIELDS = (
     *("text", "content", "contents", "body", "article", "document", "passage", "abstract"),
@@ -49,8 +49,8 @@ def read(text: str) -> ParsedText:
     authors = names_in(_value(data, AUTHOR_FIELDS))
     date = parse_date(_value(data, DATE_FIELDS))
     if isinstance(data.get("sections"), list):
-        blocks = list(_section_blocks(data["sections"], 1))
-        return replace(compose_text(title, blocks), authors=authors, date=date)
+        composed = compose_text(title, section_blocks(data["sections"]))
+        return replace(composed, authors=authors, date=date)
     body = _field(data, TEXT_FIELDS) or max(filter(_is_text, data.values()), key=len, default=None)
     if body is None:
         raise _unknown_form()
@@ -105,17 +105,6 @@ def _text_format(name: object) -> Format:
     if format is None or format.is_binary or format.is_collection or name == "json":
         return FORMATS["text"]
     return format
-
-
-def _section_blocks(sections: Sequence[Any], level: int) -> Iterator[Block]:
-    for section in sections:
-        title, content, subsections = split_section(section)
-        check_depth(title, level)
-        yield Heading(level, title)
-        paragraphs = content.split("\n\n") if isinstance(content, str) else [" ".join(content)]
-        for paragraph in paragraphs:
-            yield Prose(MappedText.from_text(paragraph))
-        yield from _section_blocks(subsections, level + 1)
 
 
 def _unknown_form() -> NotADocumentError:

@@ -104,10 +104,10 @@ def read(text: str) -> ParsedText:
         ) from error
     finally:
         roles._roles = registered
-    title = _field(document, "title")
+    fields = _bibliographic_fields(document)
+    title = next((collapse(text) for text in fields["title"]), None)
     lifted = ParsedText(title, blocks) if title else lift_title(blocks)
     parsed = compose_text(lifted.title, lifted.blocks)
-    fields = _bibliographic_fields(document)
     authors = chain.from_iterable(map(split_names, fields["author"] + fields["authors"]))
     parsed.authors = clean_names(authors)
     parsed.date = first_date(fields["date"] + fields["created"])
@@ -134,20 +134,8 @@ def _parse(text: str, is_pep: bool = False) -> nodes.document:
     return document
 
 
-def _field(document: nodes.document, name: str) -> str | None:
-    """Return a field of the list at the start of the document."""
-    header = _header(document)
-    for field in header.children if header else ():
-        if field.children[0].astext().casefold() == name:
-            return collapse(field.children[1].astext()) or None
-    return None
-
-
-def _header(document: nodes.document) -> nodes.field_list | None:
-    return _leading_fields(document.children)
-
-
-def _leading_fields(children: Iterable[nodes.Node]) -> nodes.field_list | None:
+def _header(children: Iterable[nodes.Node]) -> nodes.field_list | None:
+    """Return the list of fields that a document begins with."""
     first = next((node for node in children if not isinstance(node, nodes.comment)), None)
     return first if isinstance(first, nodes.field_list) else None
 
@@ -155,10 +143,10 @@ def _leading_fields(children: Iterable[nodes.Node]) -> nodes.field_list | None:
 def _bibliographic_fields(document: nodes.document) -> defaultdict[str, list[str]]:
     """Return the paragraphs of each field at the start of the document or below its title."""
     fields: defaultdict[str, list[str]] = defaultdict(list)
-    header = _header(document)
+    header = _header(document.children)
     sections = [node for node in document.children if isinstance(node, nodes.section)]
     if header is None and len(sections) == 1:
-        header = _leading_fields(sections[0].children[1:])
+        header = _header(sections[0].children[1:])
     for field in header.children if header else ():
         name = field.children[0].astext().casefold()
         fields[name] += [one.astext() for one in field.findall(nodes.paragraph)]
@@ -170,7 +158,7 @@ class _Converter(tree.Builder):
 
     def __init__(self, document: nodes.document) -> None:
         super().__init__()
-        self.header = _header(document)
+        self.header = _header(document.children)
         self.first_line = 0  # of the source of the current tree
         self.place = ""
         self.substitutions: dict[str, Any] = dict(document.substitution_defs)

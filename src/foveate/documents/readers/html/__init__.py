@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 from foveate.documents import formulas
@@ -23,7 +24,6 @@ from foveate.documents.numbering import find_numbered
 from foveate.documents.numerals import format_number
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
-from foveate.documents.readers.html.pages import without_page_numbers
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
 from foveate.documents.readers.looks import Look, headings_by_look, without_contents
 from foveate.documents.scripts import add_script
@@ -46,11 +46,13 @@ _NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
 _SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
+_BETWEEN = " |·•»«–—:-"
 _WORD = re.compile(r"\w")
 _BOLD = re.compile(r"font-weight\s*:\s*(?:bold|[7-9]00)", re.IGNORECASE)
 _CENTRED = re.compile(r"text-align\s*:\s*center", re.IGNORECASE)
 _PAGE_BREAK = re.compile(r"\bbreak-(?:after|before)\s*:\s*(?:always|page)", re.IGNORECASE)
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
+_PAGE_NUMBER = re.compile(r"[\s–—-]*(?:page\s+)?(\d{1,4})(?:\s+of\s+\d{1,4})?[\s.–—-]*", re.I)
 
 
 def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
@@ -64,14 +66,18 @@ def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> Pa
         is_part: Whether it is a part of a larger document, which has headings elsewhere.
         has_quotations: Whether quotations set apart are read.
     """
-    root = parse(text)
+    return read_page(parse(text), is_part=is_part, has_quotations=has_quotations)
+
+
+def read_page(root: Element, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
+    """Read a page that has been parsed; see `read`."""
     regions, left_out = find_content(root)
     if not has_quotations:
         left_out |= {element for element in root.elements() if element.tag == "blockquote"}
     walk = _HtmlBlocks(left_out)
     for region in regions:
         walk.read(region)
-    shown_title, blocks = None, without_page_numbers(walk.blocks, walk.breaks)
+    shown_title, blocks = None, _without_page_numbers(walk.blocks, walk.breaks)
     if not is_part and not any(isinstance(block, Heading) for block in blocks):
         shown_title, blocks = headings_by_look(without_contents(blocks), walk.looks)
     lifted = lift_title(blocks)
@@ -117,6 +123,17 @@ def name_places(blocks: Iterable[Block]) -> None:
         previous = block
 
 
+def _without_page_numbers(blocks: list[Block], breaks: Collection[int]) -> list[Block]:
+    """Leave out numbers at the feet of printed pages, as filings have them, if they count pages."""
+    feet = sorted(index - 1 for index in breaks if index and isinstance(blocks[index - 1], Prose))
+    shown = ((index, _PAGE_NUMBER.fullmatch(str(blocks[index].text))) for index in feet)
+    numbers = {index: int(match[1]) for index, match in shown if match}
+    are_counted = all(second == first + 1 for first, second in pairwise(numbers.values()))
+    if len(numbers) < 2 or not are_counted:
+        return blocks
+    return [block for index, block in enumerate(blocks) if index not in numbers]
+
+
 def _title(root: Element, blocks: list[Block]) -> str:
     """Return the title that the page declares, without the name of its site."""
     metas: dict[str, str] = {}
@@ -129,21 +146,16 @@ def _title(root: Element, blocks: list[Block]) -> str:
             title = collapse(element.text())
     declared = metas.get("og:title") or title
     headings = {collapse(block.text) for block in blocks if isinstance(block, Heading)}
-    parts = _SITE.split(declared)
-    if len(parts) == 1 or declared in headings:
+    first, *others = _SITE.split(declared)
+    if declared in headings or not others:
         return declared
-    for part in (parts[0], parts[-1]):
-        if part in headings:
-            return part
-    site = metas.get("og:site_name")
-    if site in (parts[0], parts[-1]):
-        parts = parts[1:] if parts[0] == site else parts[:-1]
-        return declared[declared.find(parts[0]) : declared.rfind(parts[-1]) + len(parts[-1])]
-    return (
-        declared
-        if metas.get("og:title")
-        else declared[: declared.rfind(parts[-1])].rstrip(" |·•»«–—:-")
-    )
+    last, site = others[-1], metas.get("og:site_name")
+    if shown := next((part for part in (first, last) if part in headings), None):
+        return shown
+    if first == site:
+        return declared.removeprefix(first).lstrip(_BETWEEN)
+    is_own = "og:title" in metas and last != site
+    return declared if is_own else declared.removesuffix(last).rstrip(_BETWEEN)
 
 
 def _is_drawn(title: Element) -> bool:

@@ -1,13 +1,13 @@
 """E-mail: a message, or the messages of a thread, without what they quote."""
 
-import quopri
 import re
-from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
+from email.errors import HeaderParseError
+from email.header import decode_header
 from email.message import EmailMessage
 from email.utils import parseaddr, parsedate_to_datetime
 from typing import cast
@@ -46,7 +46,6 @@ _WROTE = re.compile(
 )
 _OPENING = re.compile(r"(?:on|am|le|el|il|em|op|den|dne|w dniu|\d{1,4}[-/.]\d)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"[^\s<>@]@[^\s<>@]")
-_ENCODED_WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?([^?]*)\?=")
 _BLOCK_QUOTE = re.compile(r"<blockquote\b", re.IGNORECASE)
 _QUOTED_HTML = re.compile(
     r"<blockquote\b[^>]*(?:\btype=\W?cite|\bcite=|_quote)|moz-cite-prefix|gmail_attr", re.IGNORECASE
@@ -168,23 +167,14 @@ def _decode_words(text: str) -> str:
     """Decode the encoded words of a header; a character may be divided between two of them."""
     if not text.isascii():  # which is against the rules; bytes have become surrogates
         text = decode(text.encode("ascii", "surrogateescape"))
-    shown: list[str] = []
-    encoded, label, at = b"", "", 0
-    for word in [*_ENCODED_WORD.finditer(text), None]:
-        between = text[at : word.start() if word else None]
-        if encoded and (between.strip() or word is None or word[1].lower() != label):
-            shown.append(_decode_part(encoded, label))
-            encoded = b""
-        if between.strip() or at == 0 or word is None:
-            shown.append(between)
-        if word:
-            label, at = word[1].lower(), word.end()
-            if word[2] in "bB":
-                written = re.sub("[^A-Za-z0-9+/]", "", word[3])
-                encoded += b64decode(written + "=" * (-len(written) % 4 % 3))
-            else:
-                encoded += quopri.decodestring(word[3].encode(), header=True)
-    return "".join(shown)
+    try:
+        parts = decode_header(text)
+    except HeaderParseError:
+        return text
+    return "".join(
+        part if isinstance(part, str) else _decode_part(part, (label or "").partition("*")[0])
+        for part, label in parts
+    )
 
 
 def _decode_part(data: bytes, label: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from email.utils import format_datetime
 
-from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse, compose_text
+from foveate.documents.blocks import Block, Heading, ParsedText, collapse, compose_text
 from foveate.documents.metadata import clean_names
 from foveate.documents.readers import markdown
 from foveate.documents.readers.mail import message
@@ -23,7 +23,6 @@ _TYPES = {
 _OUTLOOK = bytes.fromhex("d0cf11e0a1b11ae1")
 _DATE = re.compile(r"^Date: (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[+-]\d\d:\d\d)?)$", re.MULTILINE)
 _SLIDE = re.compile(r"^\\<\\!-- PAGE (\d+) --\\>$", re.MULTILINE)
-_BEFORE = "# A title\n\n"  # so that no heading becomes the title
 
 
 def read(data: bytes) -> ParsedText:
@@ -75,13 +74,12 @@ def _as_in_mail(date: re.Match[str]) -> str:
 def _slides(text: str) -> Iterator[Block]:
     before, *parts = _SLIDE.split(text)
     for number, part in zip(["1", *parts[::2]], [before, *parts[1::2]], strict=True):
-        for block in markdown.read(_BEFORE + part).blocks:
-            yield replace(block, place=f"slide {number}") if isinstance(block, Prose) else block
+        yield from markdown.read_part(part, f"slide {number}")
 
 
 def _rows(text: str) -> Iterator[Block]:
     sheet, row = "", 1  # which holds the names of the columns
-    for block in markdown.read(_BEFORE + text).blocks:
+    for block in markdown.read_part(text, ""):
         if isinstance(block, Heading):
             sheet, row = collapse(block.text), 1
             yield block

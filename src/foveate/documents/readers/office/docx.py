@@ -8,13 +8,12 @@ definitions.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from foveate.documents import formulas
 from foveate.documents.blocks import Heading, ParsedText, name_set
 from foveate.documents.decoding import load_decompressed
-from foveate.documents.metadata import first_date
-from foveate.documents.numerals import count_item, format_number
+from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office import symbols
 from foveate.documents.readers.office.package import (
@@ -58,9 +57,6 @@ _MAX_ANCESTORS = 50  # of a style
 _MAX_MARKER = 50  # characters of the number of an item
 _MAX_COLUMNS = 63  # of a table in Word
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]{1,8}")
-_CUSTOM_PART = re.compile(r"customXml/item\d+\.xml")
-_COVER_DATE = re.compile(rb"coverPageProps\b.{0,2000}?<(?:\w+:)?PublishDate>([^<]*)<", re.DOTALL)
-_FIRST_ROW = 0x20  # the bit of a table's style that says that its first row differs
 
 
 def read(data: bytes) -> ParsedText:
@@ -76,14 +72,7 @@ def read(data: bytes) -> ParsedText:
     title, author = (
         "" if core is None else core.findtext(f"{{*}}{name}") or "" for name in ("title", "creator")
     )
-    return reader.collector.parsed(title, author, _publication_date(reader.package))
-
-
-def _publication_date(package: Package) -> str | None:
-    """Return the date of the cover page; the properties know only when a file was made."""
-    parts = (package.read(name) for name in sorted(package.names) if _CUSTOM_PART.fullmatch(name))
-    dates = (_COVER_DATE.search(part) for part in parts if part)
-    return first_date(date[1].decode("utf-8", "replace") for date in dates if date)
+    return reader.collector.parsed(title, author)
 
 
 @dataclass(slots=True)
@@ -145,39 +134,26 @@ class _Styles:
         return style
 
 
-@dataclass(frozen=True, slots=True)
-class _DocxLevel:
-    """How one level of a list is numbered."""
-
-    start: int
-    style: str  # of the number, in the terms of `format_number`
-    template: str  # such as "%1.%2)"
-    is_legal: bool  # whether numbers of outer levels are written in digits
-
-    @classmethod
-    def from_element(cls, element: Element) -> "_DocxLevel":
-        style = attribute(element.find("{*}numFmt"), "val", "decimal")
-        return cls(
-            start=integer(attribute(element.find("{*}start"), "val"), 1),
-            style=_NUMBER_STYLES.get(style, "1"),
-            template=attribute(element.find("{*}lvlText"), "val")[:_MAX_MARKER],
-            is_legal=_is_on(element.find("{*}isLgl")),
-        )
+def _level(element: Element) -> ListLevel:
+    style = attribute(element.find("{*}numFmt"), "val", "decimal")
+    return ListLevel(
+        style=_NUMBER_STYLES.get(style, "1"),
+        template=attribute(element.find("{*}lvlText"), "val")[:_MAX_MARKER],
+        start=integer(attribute(element.find("{*}start"), "val"), 1),
+        is_legal=_is_on(element.find("{*}isLgl")),
+    )
 
 
 class _Numbering:
     """Counts the items of lists and writes their numbers."""
 
     def __init__(self, root: Element | None) -> None:
-        self.levels: dict[str, dict[int, _DocxLevel]] = {}  # of each list
-        self.counts: dict[str, Counter[int]] = {}  # by level, of each list; some share them
-        definitions: dict[str, tuple[dict[int, _DocxLevel], Counter[int]]] = {}
+        self.levels: dict[str, dict[int, ListLevel]] = {}  # of each list, by depth from 1
+        self.counts: dict[str, Counter[int]] = {}  # of each list; some share them
+        definitions: dict[str, tuple[dict[int, ListLevel], Counter[int]]] = {}
         for element in () if root is None else root:
             if local(element) == "abstractNum":
-                levels = {
-                    integer(attribute(level, "ilvl"), 0): _DocxLevel.from_element(level)
-                    for level in element.iterfind("{*}lvl")
-                }
+                levels = {_depth(one): _level(one) for one in element.iterfind("{*}lvl")}
                 definitions[attribute(element, "abstractNumId")] = levels, Counter()
             elif local(element) == "num":
                 definition = attribute(element.find("{*}abstractNumId"), "val")
@@ -187,34 +163,27 @@ class _Numbering:
                 self.levels[number] = levels | own
                 self.counts[number] = Counter() if own else counts
 
-    def next_marker(self, number: str, level: int) -> str:
+    def next_marker(self, number: str, depth: int) -> str:
         """Count an item of a list and return its number as shown; empty for bullets."""
-        levels, counts = self.levels.get(number, {}), self.counts.get(number, Counter())
-        count_item(counts, level, {depth: one.start for depth, one in levels.items()})
-        if level not in levels or not levels[level].style:
-            return ""
-        shown = levels[level]
-
-        def write(match: re.Match[str]) -> str:
-            depth = int(match[1]) - 1
-            style = levels[depth].style if depth in levels else ""
-            is_legal = shown.is_legal and style != "01"  # Article II holds Section 2.01
-            return format_number(counts[depth], "1" if is_legal else style)
-
-        return re.sub("%([1-9])", write, shown.template).strip()
+        counts = self.counts.get(number, Counter())
+        return next_marker(self.levels.get(number, {}), counts, depth)
 
 
-def _overrides(element: Element, levels: dict[int, _DocxLevel]) -> dict[int, _DocxLevel]:
+def _depth(level: Element) -> int:
+    return integer(attribute(level, "ilvl"), 0) + 1
+
+
+def _overrides(element: Element, levels: dict[int, ListLevel]) -> dict[int, ListLevel]:
     """Return the levels that a list defines differently from the definition it refers to."""
-    own: dict[int, _DocxLevel] = {}
+    own: dict[int, ListLevel] = {}
     for override in element.iterfind("{*}lvlOverride"):
-        depth = integer(attribute(override, "ilvl"), 0)
+        depth = _depth(override)
         level = override.find("{*}lvl")
         if level is not None:
-            own[depth] = _DocxLevel.from_element(level)
+            own[depth] = _level(level)
         elif depth in levels:
             start = attribute(override.find("{*}startOverride"), "val")
-            own[depth] = replace(levels[depth], start=integer(start, levels[depth].start))
+            own[depth] = levels[depth]._replace(start=integer(start, levels[depth].start))
     return own
 
 
@@ -234,7 +203,6 @@ class _DocxBlocks:
             kind: {attribute(note, "id"): note for note in self.part(f"{kind}s", ())}
             for kind in ("footnote", "endnote")
         }
-        self.joined: _DocxText | None = None  # the paragraph before, if its end is deleted
 
     def part(self, role: str, default: Element = None) -> Element:
         """Return the root of the part that has a role for the main part."""
@@ -277,15 +245,7 @@ class _DocxBlocks:
 
     def read_paragraph(self, paragraph: Element) -> None:
         properties = paragraph.find("{*}pPr")
-        if self.joined is None:
-            shown = self.text(paragraph)
-        else:
-            shown = self.joined
-            shown.collect(paragraph)
-        runs_on = properties is not None and properties.find("{*}rPr/{*}del") is not None
-        self.joined = shown if runs_on and _precedes_paragraph(paragraph) else None
-        if self.joined is not None:
-            return
+        shown = self.text(paragraph)
         style = self.style(properties)
         text = shown.text
         marker = self.marker(properties, style)
@@ -335,7 +295,7 @@ class _DocxBlocks:
         level = style.list_level if level is None else level
         if number is None or number == "0":
             return None
-        return self.numbering.next_marker(number, min(level or 0, 8))
+        return self.numbering.next_marker(number, min(level or 0, 8) + 1)
 
     def text(self, element: Element) -> "_DocxText":
         """Return the visible text of a paragraph, cell or note."""
@@ -392,8 +352,6 @@ class _DocxBlocks:
         properties = table.find("{*}tblPr")
         look = None if properties is None else properties.find("{*}tblLook")
         marks_first = attribute(look, "firstRow") in ("1", "true")
-        if _HEXADECIMAL.fullmatch(bits := attribute(look, "val")):
-            marks_first = marks_first or bool(int(bits, 16) & _FIRST_ROW)
         if marks_first and self.style(properties).has_head_row:
             return 1
         return 1 if len(rows) > 1 and _is_bold(rows[0]) and not _is_bold(rows[1]) else None
@@ -502,11 +460,6 @@ def _look(paragraph: Element, properties: Element | None, style: _Style, text: s
 def _is_invisible(run: Element) -> bool:
     properties = run.find("{*}rPr")
     return properties is not None and _is_on(properties.find("{*}vanish"))
-
-
-def _precedes_paragraph(paragraph: Element) -> bool:
-    following = paragraph.getnext()
-    return following is not None and local(following) == "p"
 
 
 def _is_deleted(row: Element) -> bool:

@@ -4,14 +4,10 @@ The pages are read by the HTML reader. Where a page has no headings, the book's 
 provides them; it also says how the chapters nest.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from html.entities import html5
 from typing import NamedTuple
 from urllib.parse import unquote, urldefrag
-
-from lxml import etree
 
 from foveate.documents.blocks import (
     Block,
@@ -21,29 +17,26 @@ from foveate.documents.blocks import (
     compose_text,
     name_set,
 )
+from foveate.documents.decoding import decode
 from foveate.documents.headings import is_bare_part, is_contents
 from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import html
+from foveate.documents.readers.html import tree
 from foveate.documents.readers.office.package import (
     Element,
     Package,
     attribute,
-    local,
-    parse_html,
-    parse_xml,
+    check_size,
     resolve,
 )
 from foveate.documents.readers.plain.headings import heading_key
 from foveate.documents.structure import DocumentError
 
 _CONTAINER = "META-INF/container.xml"
-_TYPE = "{http://www.idpf.org/2007/ops}type"
 _HTML = name_set("application/xhtml+xml text/html text/x-oeb1-document")
 _PARAGRAPHS = ("p", "div")
 _MOSTLY = 0.8  # share of a page's characters
 _HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
-_NAMED_CHARACTER = re.compile(rb"&([A-Za-z][A-Za-z0-9]*);")
-_INLINE = name_set("a abbr b big cite code em font i q s small span strong sub sup u")
 _FONT_OBFUSCATION = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _NOTES = name_set("footnote endnote rearnote doc-footnote doc-endnote")
 _UNREAD = name_set(  # marks of notes and pages, and the contents
@@ -109,10 +102,10 @@ def _pages(name: str, book: Element, items: dict[str, Element]) -> list[str]:
     guide = book.iterfind("{*}guide/{*}reference")
     contents = [one for one in guide if attribute(one, "type") == "toc"]
     contents += filter(_is_nav, items.values())
-    unread = {_target(name, one, "href")[0] for one in contents}
+    unread = {_target(name, attribute(one, "href"))[0] for one in contents}
     spine = (items.get(attribute(one, "idref")) for one in book.iterfind("{*}spine/{*}itemref"))
     pages = (
-        _target(name, item, "href")[0]
+        _target(name, attribute(item, "href"))[0]
         for item in spine
         if item is not None and attribute(item, "media-type") in _HTML
     )
@@ -122,41 +115,49 @@ def _pages(name: str, book: Element, items: dict[str, Element]) -> list[str]:
 def _contents(package: Package, name: str, book: Element, items: list[Element]) -> list[_Entry]:
     """Read the table of contents, in the form of EPUB 3 or else of EPUB 2."""
     for item in filter(_is_nav, items):
-        part = _target(name, item, "href")[0]
-        root = _parse(package.read(part))
-        navs = [] if root is None else list(root.iter("{*}nav"))
+        part = _target(name, attribute(item, "href"))[0]
+        navs = _named(_parse(package.read(part)), "nav")
         navs = [nav for nav in navs if "toc" in _roles(nav)] or navs
-        for top in navs[0].iterchildren("{*}ol") if navs else ():
+        for top in _children(navs[0], "ol") if navs else ():
             return list(_nav_entries(top, part, 1))
     ncx = attribute(book.find("{*}spine"), "toc")
     for item in items:
         if attribute(item, "id") == ncx or attribute(item, "media-type").endswith("dtbncx+xml"):
-            part = _target(name, item, "href")[0]
-            root = _parse(package.read(part))
-            top = None if root is None else root.find("{*}navMap")
-            return [] if top is None else list(_ncx_entries(top, part, 1))
+            part = _target(name, attribute(item, "href"))[0]
+            for top in _named(_parse(package.read(part)), "navmap"):
+                return list(_ncx_entries(top, part, 1))
     return []
 
 
-def _nav_entries(items: Element, part: str, depth: int) -> Iterator[_Entry]:
-    for item in items.iterchildren("{*}li"):
-        for child in item:
-            if local(child) == "a":
-                yield _Entry(_text(child), depth, *_target(part, child, "href"))
-            elif local(child) == "ol":
-                yield from _nav_entries(child, part, depth + 1)
+def _nav_entries(items: tree.Element, part: str, depth: int) -> Iterator[_Entry]:
+    for item in _children(items, "li"):
+        for link in _children(item, "a"):
+            target = _target(part, link.attributes.get("href", ""))
+            yield _Entry(collapse(link.text()), depth, *target)
+        for inner in _children(item, "ol"):
+            yield from _nav_entries(inner, part, depth + 1)
 
 
-def _ncx_entries(points: Element, part: str, depth: int) -> Iterator[_Entry]:
-    for point in points.iterchildren("{*}navPoint"):
-        title = collapse(point.findtext("{*}navLabel/{*}text") or "")
-        yield _Entry(title, depth, *_target(part, point.find("{*}content"), "src"))
+def _ncx_entries(points: tree.Element, part: str, depth: int) -> Iterator[_Entry]:
+    for point in _children(points, "navpoint"):
+        title = " ".join(collapse(label.text()) for label in _children(point, "navlabel"))
+        for content in _children(point, "content"):
+            yield _Entry(title, depth, *_target(part, content.attributes.get("src", "")))
         yield from _ncx_entries(point, part, depth + 1)
 
 
-def _target(part: str, element: Element | None, name: str) -> tuple[str, str]:
-    """Return the part and the anchor in it that an attribute of an element of a part names."""
-    path, anchor = urldefrag(attribute(element, name))
+def _children(element: tree.Element, tag: str) -> list[tree.Element]:
+    return [one for one in element.children if isinstance(one, tree.Element) and one.tag == tag]
+
+
+def _named(element: tree.Element, *tags: str) -> list[tree.Element]:
+    """Return the elements of these tags within an element."""
+    return [one for one in element.elements() if one.tag in tags]
+
+
+def _target(part: str, href: str) -> tuple[str, str]:
+    """Return the part, and the anchor in it, to which a part refers."""
+    path, anchor = urldefrag(href)
     return resolve(part, unquote(path)), unquote(anchor)
 
 
@@ -164,13 +165,10 @@ def _is_nav(item: Element) -> bool:
     return "nav" in attribute(item, "properties").split()
 
 
-def _roles(element: Element) -> frozenset[str]:
+def _roles(element: tree.Element) -> frozenset[str]:
     """Return what an element is, in the vocabularies of EPUB and ARIA."""
-    return name_set(f"{element.get(_TYPE, '')} {element.get('role', '')}")
-
-
-def _text(element: Element) -> str:
-    return collapse("".join(element.itertext()))
+    attributes = element.attributes
+    return name_set(f"{attributes.get('epub:type', '')} {attributes.get('role', '')}")
 
 
 def _reject_encrypted(package: Package, pages: Iterable[str]) -> None:
@@ -178,7 +176,7 @@ def _reject_encrypted(package: Package, pages: Iterable[str]) -> None:
     encryption = package.xml("META-INF/encryption.xml")
     for entry in () if encryption is None else encryption.iter("{*}EncryptedData"):
         method = attribute(entry.find("{*}EncryptionMethod"), "Algorithm")
-        part, _ = _target("", entry.find("{*}CipherData/{*}CipherReference"), "URI")
+        part, _ = _target("", attribute(entry.find("{*}CipherData/{*}CipherReference"), "URI"))
         if method not in _FONT_OBFUSCATION and part in pages:
             raise DocumentError(
                 "is protected against copying (DRM), so that only its own reader can open it: "
@@ -186,39 +184,31 @@ def _reject_encrypted(package: Package, pages: Iterable[str]) -> None:
             )
 
 
-def _parse(content: bytes | None) -> Element | None:
-    """Parse a page, even one with errors; return None for what is not a page."""
-    content = content or b""
+def _parse(content: bytes | None) -> tree.Element:
+    """Parse a page, even one with errors; what is not a page is empty."""
+    check_size(content or b"", "EPUB")
     try:
-        return parse_xml(_NAMED_CHARACTER.sub(_written_out, content), "EPUB")
+        return tree.parse(decode(content or b"", markup=True))
     except DocumentError:
-        return parse_html(content, "EPUB")
+        return tree.Element("")
 
 
 def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
     """Read the blocks of a page."""
     root = _parse(content)
-    body = None if root is None else root.find("{*}body")
-    if body is None or _roles(body) & _UNREAD:
+    body = next(iter(_named(root, "body")), root)
+    if _roles(body) & _UNREAD or _is_contents(body):
         return []
-    for element in body.iter("{*}*"):
-        if element.tag.startswith("{"):  # of a namespace, which HTML does not have
-            element.tag = local(element)
-    if _is_contents(body):
-        return []
-    if next(body.iter(*_HEADINGS), None) is None:
+    if not _named(body, *_HEADINGS):
         _insert_headings(body, entries)
-    for element in list(body.iterdescendants("*")):
-        roles = _roles(element)
-        if roles & _UNREAD and not (
-            "doc-backlink" in roles and element.getparent().tag in _HEADINGS
-        ):
-            element.clear(keep_tail=True)
+    for element in body.elements():
+        roles, around = _roles(element), element.parent
+        leads_back = "doc-backlink" in roles and around is not None and around.tag in _HEADINGS
+        if roles & _UNREAD and not leads_back:
+            element.children.clear()
         elif roles & _NOTES:
-            element.set("role", "doc-footnote")  # the one that the HTML reader knows
-    page = html.read(
-        f"<html>{etree.tostring(body, encoding='unicode', method='html')}</html>", is_part=True
-    )
+            element.attributes["role"] = "doc-footnote"  # the one that the HTML reader knows
+    page = html.read_page(body, is_part=True)
     blocks = page.blocks
     if page.title:  # the first heading, which is that of a chapter and not of the book
         levels = [block.level for block in blocks if isinstance(block, Heading)]
@@ -226,54 +216,53 @@ def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
     return blocks
 
 
-def _written_out(name: re.Match[bytes]) -> bytes:
-    """Replace an entity that HTML defines, but XML does not, by its character."""
-    character = html5.get(f"{name[1].decode()};", "")
-    return name[0] if not character or character in "<>&\"'" else character.encode()
-
-
-def _insert_headings(body: Element, entries: list[_Entry]) -> None:
+def _insert_headings(body: tree.Element, entries: list[_Entry]) -> None:
     """Give a page without headings those of the table of contents."""
-    anchors: dict[str, Element] = {
-        element.get("id") or element.get("name"): element for element in body.iter("*")
+    anchors = {
+        element.attributes.get("id") or element.attributes.get("name"): element
+        for element in body.elements()
     }
-    titled: set[Element] = set()
+    titled: set[tree.Element] = set()
     for entry in entries:
-        element: Element = anchors.get(entry.anchor, body) if entry.anchor else body
-        while element.tag in _INLINE:
-            element = element.getparent()
+        element = anchors.get(entry.anchor, body) if entry.anchor else body
+        while element.tag in tree.INLINE and element.parent:
+            element = element.parent
         if element in titled:
             continue
         titled.add(element)
         tag = f"h{min(entry.depth, len(_HEADINGS))}"
-        if element is not body and _text(element) == entry.title:
+        if element is not body and collapse(element.text()) == entry.title:
             element.tag = tag
             continue
-        heading = etree.Element(tag)
-        heading.text = entry.title
-        if element is body:
+        heading = tree.Element(tag, {}, body, element.start)
+        heading.children.append(tree.Text(entry.title, element.start, element.start))
+        if element is body or element.parent is None:
             _drop_printed(body, entry.title)
-            body.insert(0, heading)
+            body.children.insert(0, heading)
         else:
-            element.addprevious(heading)
+            around = element.parent.children
+            around.insert(around.index(element), heading)
 
 
-def _drop_printed(body: Element, title: str) -> None:
+def _drop_printed(body: tree.Element, title: str) -> None:
     """Leave out the paragraphs at the start of a page that print its title or its number."""
-    for element in list(body.iter(*_PARAGRAPHS)):
-        text = _text(element)
-        if not text or any(child.tag in _PARAGRAPHS for child in element):
+    for element in _named(body, *_PARAGRAPHS):
+        text = collapse(element.text())
+        if not text or any(_children(element, tag) for tag in _PARAGRAPHS):
             continue
         if heading_key(text) not in heading_key(title) and not is_bare_part(text):
             return
-        element.clear(keep_tail=True)
+        element.children.clear()
 
 
-def _is_contents(body: Element) -> bool:
+def _is_contents(body: tree.Element) -> bool:
     """Return whether a page is a table of contents: an announcement and links to pages."""
-    first = next((part for part in map(_text, body.iter(*_HEADINGS, "p")) if part), "")
-    linked = sum(len(_text(link)) for link in body.iter("a") if link.get("href"))
-    return is_contents(first) and linked > _MOSTLY * (len(_text(body)) - len(first))
+    texts = (collapse(one.text()) for one in _named(body, *_HEADINGS, "p"))
+    first = next(filter(None, texts), "")
+    links = (one for one in _named(body, "a") if one.attributes.get("href"))
+    linked = sum(len(collapse(link.text())) for link in links)
+    rest = len(collapse(body.text())) - len(first)
+    return is_contents(first) and linked > _MOSTLY * rest
 
 
 def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:

@@ -7,11 +7,10 @@ a caption or code, and how lists and headings are numbered.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from foveate.documents import formulas
 from foveate.documents.blocks import ParsedText, Prose, name_set
-from foveate.documents.numerals import count_item, format_number
+from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.package import (
     Element,
@@ -42,7 +41,7 @@ _SPACE = re.compile(r"\s+")
 _SIZE = re.compile(r"(\d{1,3}(?:\.\d+)?)pt")
 _MAX_NUMBER = 64  # of spaces, columns, rows and characters that one attribute stands for
 _MAX_FORMULA = 500  # characters
-_MAX_DEPTH = 10  # of lists
+_MAX_DEPTH = 9  # of lists
 
 
 def read(data: bytes) -> ParsedText:
@@ -68,45 +67,24 @@ def read(data: bytes) -> ParsedText:
     return reader.collector.parsed(title, author)
 
 
-@dataclass(frozen=True, slots=True)
-class _OdtLevel:
-    """How one level of a list or of the headings is numbered."""
-
-    style: str  # of the number, in the terms of `format_number`
-    prefix: str
-    suffix: str
-    num_shown: int  # levels whose numbers are shown
-    start: int
-
-    @classmethod
-    def from_element(cls, element: Element) -> "_OdtLevel":
-        is_bullet = (
-            not local(element).endswith("number") and local(element) != "outline-level-style"
+def _levels(style: Element) -> dict[int, ListLevel]:
+    """Return how a list or the headings are numbered, by depth."""
+    levels: dict[int, ListLevel] = {}
+    for element in style:
+        depth = min(integer(attribute(element, "level"), 1), _MAX_DEPTH)
+        has_number = local(element).endswith("number") or local(element) == "outline-level-style"
+        num_shown = integer(attribute(element, "display-levels"), 1)
+        above = range(max(depth - num_shown, 0) + 1, depth)
+        numbers = [f"%{one}" for one in above if one in levels and levels[one].style]
+        prefix, suffix = (
+            attribute(element, f"num-{name}")[:_MAX_NUMBER] for name in ("prefix", "suffix")
         )
-        return cls(
-            style="" if is_bullet else attribute(element, "num-format"),
-            prefix=attribute(element, "num-prefix")[:_MAX_NUMBER],
-            suffix=attribute(element, "num-suffix")[:_MAX_NUMBER],
-            num_shown=integer(attribute(element, "display-levels"), 1),
+        levels[depth] = ListLevel(
+            style=attribute(element, "num-format") if has_number else "",
+            template=f"{prefix}{'.'.join([*numbers, f'%{depth}'])}{suffix}",
             start=integer(attribute(element, "start-value"), 1),
         )
-
-
-_OdtLevels = dict[int, _OdtLevel]
-
-
-def _next_marker(levels: _OdtLevels, counts: Counter[int], depth: int) -> str:
-    """Count an item or heading at a depth, from 1; return its number as shown."""
-    count_item(counts, depth, {level: one.start for level, one in levels.items()})
-    shown = levels.get(depth)
-    if shown is None or not shown.style:
-        return ""
-    numbers = [
-        format_number(counts[level], levels[level].style)
-        for level in range(max(depth - shown.num_shown, 0) + 1, depth + 1)
-        if level in levels
-    ]
-    return f"{shown.prefix}{'.'.join(filter(None, numbers))}{shown.suffix}".strip()
+    return levels
 
 
 class _OdtBlocks:
@@ -116,8 +94,8 @@ class _OdtBlocks:
         self.package = package
         self.styles: dict[str, Element] = {}  # of paragraphs
         self.text_styles: dict[str, Element] = {}  # of parts of paragraphs
-        self.lists: dict[str, _OdtLevels] = {}
-        self.outline: _OdtLevels = {}
+        self.lists: dict[str, dict[int, ListLevel]] = {}
+        self.outline: dict[int, ListLevel] = {}
         for element in (element for part in parts for element in part.iter("{*}style")):
             if attribute(element, "family") == "paragraph":
                 self.styles[attribute(element, "name")] = element
@@ -176,7 +154,7 @@ class _OdtBlocks:
                     marker = None
                     if is_item:
                         counts = self.list_counts[style]
-                        marker = _next_marker(self.lists.get(style, {}), counts, depth)
+                        marker = next_marker(self.lists.get(style, {}), counts, depth)
                     self.read_paragraph(child, marker)
                     is_item = False
                 else:
@@ -196,7 +174,7 @@ class _OdtBlocks:
         if local(element) == "h":
             level = integer(attribute(element, "outline-level"), 1)
             if text.strip() and marker is None:
-                marker = _next_marker(self.outline, self.outline_counts, min(level, _MAX_DEPTH))
+                marker = next_marker(self.outline, self.outline_counts, min(level, _MAX_DEPTH))
             self.collector.add_heading(level, f"{marker} {text}" if marker else text)
         elif is_contents_style(names):
             self.collector.skip_paragraph(text)
@@ -329,10 +307,6 @@ class _OdtText(ShownText):
                 if name in ("p", "h"):
                     self.add("\n")
             self.add(_SPACE.sub(" ", element.tail or ""))
-
-
-def _levels(style: Element) -> _OdtLevels:
-    return {integer(attribute(one, "level"), 1): _OdtLevel.from_element(one) for one in style}
 
 
 def _names(styles: Sequence[Element], name: str) -> list[str]:

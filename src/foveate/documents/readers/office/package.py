@@ -68,7 +68,7 @@ def parse_xml(data: bytes, kind: str) -> Element:
     """
     if b"<!ENTITY" in data or b"<\0!\0E\0N\0T\0I\0T\0Y" in data:
         raise DocumentError("declares XML entities, which is refused: write them out.")
-    _check_size(data, kind)
+    check_size(data, kind)
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -87,35 +87,8 @@ def parse_xml(data: bytes, kind: str) -> Element:
         ) from error
 
 
-def parse_html(data: bytes, kind: str) -> Element | None:
-    """Parse a page with any errors as HTML; return None if it is not text.
-
-    Args:
-        data: The page.
-        kind: What it belongs to, in messages.
-
-    Raises:
-        DocumentError: It is too large.
-    """
-    _check_size(data, kind)
-    if b"\0" in data:
-        return None
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        encoding = None  # as the page declares
-    else:
-        encoding = "utf-8"
-    parser = etree.HTMLParser(
-        encoding=encoding, no_network=True, remove_comments=True, remove_pis=True, huge_tree=False
-    )
-    try:
-        return etree.fromstring(data, parser)
-    except (etree.XMLSyntaxError, ValueError):
-        return None
-
-
-def _check_size(data: bytes, kind: str) -> None:
+def check_size(data: bytes, kind: str) -> None:
+    """Reject a part with more markup than there is memory for."""
     if data.count(b"<") + data.count(b"=") > MAX_MARKUP:
         raise DocumentError(f"has more markup than {kind} holds: split it into smaller files.")
 

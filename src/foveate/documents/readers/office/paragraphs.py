@@ -117,13 +117,12 @@ class BlockCollector:
             row.place = f"table {self._num_tables}, row {number}"
             self.blocks.append(row)
 
-    def parsed(self, title: str = "", author: str = "", date: str | None = None) -> ParsedText:
+    def parsed(self, title: str = "", author: str = "") -> ParsedText:
         """Compose the text.
 
         Args:
             title: The title that the file's properties state, for documents that show none.
             author: The author or authors that the properties state.
-            date: The date of publication in ISO 8601.
         """
         blocks = without_contents(self._with_clauses())
         shown_title = collapse(" ".join(self._titles))
@@ -135,7 +134,7 @@ class BlockCollector:
         else:
             lifted = lift_title(blocks)
             parsed = compose_text(lifted.title or collapse(title) or None, lifted.blocks)
-        return replace(find_numbered(parsed), authors=split_names(author), date=date)
+        return replace(find_numbered(parsed), authors=split_names(author))
 
     def _with_clauses(self) -> list[Block]:
         """Turn the headings that are clauses into text, as contracts are numbered by such styles.

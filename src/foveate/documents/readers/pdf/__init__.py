@@ -3,20 +3,24 @@
 PDFium says where each character is. From there on, each module does one step: `extraction`
 reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
 running heads, `paragraphs` and `tables` group lines, `run_ins` and `headings` find the headings
-and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text;
-`metadata` reads who wrote it and when. `text_layer` places the words of a page over its picture.
+and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text.
+`text_layer` places the words of a page over its picture.
 """
 
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from html import unescape
 from typing import Literal
 
 import numpy as np
+import pypdfium2 as pdfium
 
 from foveate.documents.blocks import ParsedText
 from foveate.documents.language import detect_language_of
+from foveate.documents.metadata import clean_names, parse_date, split_names
 from foveate.documents.numbering import find_numbered
 from foveate.documents.readers.pdf.composition import Composer, Sheet, vocabulary
 from foveate.documents.readers.pdf.extraction import (
@@ -25,7 +29,7 @@ from foveate.documents.readers.pdf.extraction import (
     opened,
     read_outline,
     read_page,
-    read_title,
+    read_property,
 )
 from foveate.documents.readers.pdf.flow import join_flow, mark_references
 from foveate.documents.readers.pdf.furniture import drop_line_numbers, remove_furniture
@@ -36,8 +40,6 @@ from foveate.documents.readers.pdf.headings import (
     tidy_headings,
 )
 from foveate.documents.readers.pdf.lines import Line, find_frames, find_segments, make_lines
-from foveate.documents.readers.pdf.metadata import read_metadata
-from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import find_recognizer
@@ -47,6 +49,9 @@ from foveate.progress import progress
 
 Engine = Literal["pdfium", "docling"]
 
+_PUBLISHED = re.compile(rb"prism:(?:publicationDate|coverDate)(?:>|=[\"'])([\d-]{4,10})")  # in XMP
+_CREATORS = re.compile(rb"<dc:creator>\s*<rdf:Seq>(.*?)</rdf:Seq>", re.DOTALL)
+_CREATOR = re.compile(r"<rdf:li[^>]*>([^<]*)<")
 _FRONT = 3  # pages that name the authors
 _BATCH = 250  # pages after which the file is opened again: PDFium keeps what it has read of it
 
@@ -69,16 +74,19 @@ def read(
         ImportError: docling is not installed.
     """
     if engine == "docling":
+        # Imported late: it takes a moment, and few read with docling.
+        from foveate.documents.readers.pdf.models import read_with_docling
+
         parsed = read_with_docling(data)
         with opened(data) as document:
-            authors, date = read_metadata(document, data)
-        return replace(find_numbered(parsed), authors=authors, date=date)
+            authors = _authors(document, data)
+        return replace(find_numbered(parsed), authors=authors, date=_publication_date(data))
     if engine != "pdfium":
         raise DocumentError(f"cannot be read with {engine!r}: use 'pdfium' or 'docling'.")
     with opened(data) as document:
         count = len(document)
-        outline, title = read_outline(document), read_title(document)
-        authors, date = read_metadata(document, data)
+        outline, title = read_outline(document), read_property(document, "Title")
+        authors = _authors(document, data)
         labels = [document.get_page_label(index) for index in range(count)]
     pages, sheets, pictures = _read_pages(data, count)
     if ocr and pictures:
@@ -94,7 +102,21 @@ def read(
         )
     authors = _attested(authors, pages)
     parsed = _compose(pages, sheets, outline, title, authors)
-    return replace(parsed, authors=authors, date=date, landmarks=_name_pages(parsed, labels))
+    landmarks = _name_pages(parsed, labels)
+    return replace(parsed, authors=authors, date=_publication_date(data), landmarks=landmarks)
+
+
+def _authors(document: pdfium.PdfDocument, data: bytes) -> tuple[str, ...]:
+    """Return the authors that the properties state, or else the XMP, which is not compressed."""
+    listed = _CREATORS.search(data)
+    names = _CREATOR.findall(listed[1].decode("utf-8", "replace")) if listed else []
+    return split_names(read_property(document, "Author")) or clean_names(map(unescape, names))
+
+
+def _publication_date(data: bytes) -> str | None:
+    """Return the date that a publisher states; the other dates say when the file was made."""
+    stated = _PUBLISHED.search(data)
+    return parse_date(stated[1].decode()) if stated else None
 
 
 def _name_pages(parsed: ParsedText, labels: Sequence[str]) -> tuple[Landmark, ...]:

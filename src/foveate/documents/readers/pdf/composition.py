@@ -23,10 +23,10 @@ from foveate.documents.blocks import (
 from foveate.documents.layout import Layout
 from foveate.documents.readers.pdf.headings import split_run_in
 from foveate.documents.readers.pdf.lines import SMALL, Line
-from foveate.documents.readers.pdf.marks import has_notes, is_note
 from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import CellBounds, arrange, has_heads
 from foveate.documents.readers.pdf.words import mirror, turn_boxes
+from foveate.documents.scripts import is_mark, signs
 
 _CONJUNCTIONS = name_set("und oder bzw sowie and or to bis et ou y o e")
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -179,7 +179,11 @@ class Composer:
             mark = word.removeprefix("^")
             if raised[index] and (
                 (mark in marks and not _SHORT.match(before))
-                or (line.glued[index] and is_note(mark) and has_notes(before))
+                or (
+                    line.glued[index]
+                    and is_mark(mark)
+                    and signs(before, mark, is_raised=True) is None
+                )
             ):
                 continue
             if word:

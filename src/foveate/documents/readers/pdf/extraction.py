@@ -170,9 +170,9 @@ def read_outline(document: pdfium.PdfDocument) -> list[Bookmark]:
     return bookmarks
 
 
-def read_title(document: pdfium.PdfDocument) -> str:
-    """Return the title in the metadata; empty if there is none."""
-    return str(document.get_metadata_value("Title")).replace("\0", "").strip()
+def read_property(document: pdfium.PdfDocument, name: str) -> str:
+    """Return a property of the file, such as "Title"; empty if there is none."""
+    return str(document.get_metadata_value(name)).replace("\0", "").strip()
 
 
 def read_page(document: pdfium.PdfDocument, index: int) -> Page:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
@@ -17,7 +17,6 @@ _ZONE = 0.16  # share of the page's height, at the top and at the bottom, that h
 _MOST_ROWS = 3  # of furniture, at each end
 _SAME_HEIGHT = 4.0  # points
 _WINDOW = 8  # pages around one that may repeat its running head
-_COMMON_SPACING = 0.05  # share of the distances between lines
 _APART = 1.35  # font sizes between the baselines of furniture and text
 _DIGITS = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(r"(\d{1,4}|(?-i:[ivxlcIVXLC]{1,7}))$", re.I)
@@ -51,7 +50,6 @@ def remove_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> l
         heights: Height of each page in points.
     """
     superfluous: set[int] = set()
-    spacings = _spacings(pages)
     for is_top in (True, False):
         rows = [
             _edge_rows(index, lines, height, is_top)
@@ -59,22 +57,9 @@ def remove_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> l
         ]
         body = Counter(round(line.size) for lines in pages for line in lines if line.mono < 0.5)
         usual = body.most_common(1)[0][0] if body else 0
-        for row in _furniture(rows, usual, spacings):
+        for row in _furniture(rows, usual):
             superfluous.update(map(id, row.lines))
     return [[line for line in lines if id(line) not in superfluous] for lines in pages]
-
-
-def _spacings(pages: Sequence[list[Line]]) -> frozenset[int]:
-    """Return the distances between lines, in points, that are common within the text."""
-    steps = Counter(
-        round(other.baseline - one.baseline)
-        for lines in pages
-        for one, other in pairwise(lines)
-        if one.frame is other.frame and other.baseline > one.baseline
-    )
-    fewest = _COMMON_SPACING * steps.total()
-    common = (step for step, count in steps.items() if count > fewest)
-    return frozenset(step + shift for step in common for shift in (-1, 0, 1))
 
 
 def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) -> list[_Row]:
@@ -127,9 +112,7 @@ def _value(number: str) -> int:
     return roman_number(number.upper())
 
 
-def _furniture(
-    pages: Sequence[list[_Row]], usual_size: float, spacings: Collection[int]
-) -> list[_Row]:
+def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
     """Return the rows that are furniture.
 
     They repeat those of near pages, or count the pages, or are where such rows are on other pages.
@@ -138,16 +121,9 @@ def _furniture(
     Args:
         pages: The outermost rows of each page.
         usual_size: Font size of most lines.
-        spacings: Distances between lines that are common within the text.
     """
     certain = _repeated(pages) | _numbered(pages)
     zones: Counter[int] = Counter()
-    outermost = Counter(round(rows[0].height) for rows in pages if rows)
-    apart = Counter(  # from the text; where most outermost rows are not, they are text
-        round(rows[0].height)
-        for rows in pages
-        if rows and rows[0].gap > 1.8 * rows[0].size and round(rows[0].gap) not in spacings
-    )
     for rows in pages:
         leading = takewhile(lambda row: id(row) in certain, rows)
         zones.update(round(row.height) for row in leading)
@@ -155,14 +131,9 @@ def _furniture(
     for rows in pages:
         found: list[_Row] = []
         for row in rows:
-            small = row.size <= usual_size + 0.5
             zone = sum(zones[round(row.height) + shift] for shift in range(-2, 3))
-            shared = sum(outermost[round(row.height) + shift] for shift in (-1, 0, 1))
-            set_apart = sum(apart[round(row.height) + shift] for shift in (-1, 0, 1))
             alike = zone >= 3 and (row.gap > 1.5 * row.size or not row.gap)
-            common = row is rows[0] and shared > max(2, 0.4 * len(pages))
-            common = common and row.gap > 1.8 * row.size and 2 * set_apart > shared
-            if not (id(row) in certain or (small and (alike or common))):
+            if not (id(row) in certain or (alike and row.size <= usual_size + 0.5)):
                 break
             found.append(row)
         while found and 0 < found[-1].gap < _APART * found[-1].size:  # part of the text

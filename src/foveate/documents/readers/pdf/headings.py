@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
@@ -120,7 +120,7 @@ def mark_headings(
         if trusted and (style_of(block) not in styles or block.size < 1.05 * typography.size):
             continue
         candidates.append(block)
-    _set_levels(blocks, candidates, clauses, trusted, deepest)
+    _set_levels(blocks, candidates, trusted, deepest)
     _set_run_in_levels(blocks)
 
 
@@ -309,11 +309,7 @@ def _is_label(text: str) -> bool:
 
 
 def _set_levels(
-    blocks: Sequence[TextBlock],
-    candidates: Sequence[TextBlock],
-    clauses: Collection[int],
-    trusted: bool,
-    deepest: int,
+    blocks: Sequence[TextBlock], candidates: Sequence[TextBlock], trusted: bool, deepest: int
 ) -> None:
     """Set the levels of headings that the outline does not name, by numbering and by style."""
     votes: defaultdict[Style, Counter[int]] = defaultdict(Counter)
@@ -344,7 +340,6 @@ def _set_levels(
         "letter"
     )
     depths = {name: depth for depth, name in enumerate(order, 1)} if is_nested else {}
-    above = 0
     part = 0  # the level of the part that sections with the sign § are in
     for block in candidates:
         block.kind = "prose"
@@ -358,10 +353,6 @@ def _set_levels(
             block.level = max(block.level, part + 1)
         if is_section_key(key_of(block.text)) and not (has_numbers or trusted):
             block.level = 1
-        if id(block) not in clauses:
-            above = block.level
-        elif not trusted:
-            block.level = above + 1
 
 
 def _set_run_in_levels(blocks: Sequence[TextBlock]) -> None:

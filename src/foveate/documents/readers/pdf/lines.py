@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foveate.documents.readers.pdf.direction import order_words, pair_brackets
-from foveate.documents.readers.pdf.marks import is_note, write_mark
 from foveate.documents.readers.pdf.words import Words
+from foveate.documents.scripts import is_mark, signs
 
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
 _NEAR = 3.0  # points by which the edge of a column may be missed
@@ -337,7 +337,7 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
                 by_size[one] += len(text)
             size = by_size.most_common(1)[0][0]
         baseline = max(row, key=lambda segment: segment.width).baseline
-        if len(own) > 1 and not is_even and own[0, 5] < SMALL * own[1, 5] and is_note(texts[0]):
+        if len(own) > 1 and not is_even and own[0, 5] < SMALL * own[1, 5] and is_mark(texts[0]):
             row_glued[1] = False
         if max(baseline - spread[0], spread[1] - baseline) > _RAISED * size:
             texts = _write_marks(texts, row_glued, own, baseline, size)
@@ -354,7 +354,8 @@ def _attach_scripts(rows: list[list[Segment]], words: Words) -> list[list[Segmen
     """Put superscripts and subscripts into the row next to theirs that they belong to."""
     for number, row in enumerate(rows):
         around = [other for other in rows[max(number - 1, 0) : number + 2] if other is not row]
-        for script in [segment for segment in row if segment.width < 60]:
+        limit = SMALL * max((base.size for other in around for base in other), default=0.0)
+        for script in [one for one in row if one.width < 60 and one.size < limit]:
             for other in around:
                 if any(_belongs(script, base, words) for base in other):
                     row.remove(script)
@@ -425,15 +426,17 @@ def _write_marks(
     """Write the raised and lowered words of a line, of that baseline and size, as such."""
     rises = (baseline - places[:, 4]) / size
     small = places[:, 5] < SMALL * size
-    is_mark = np.abs(rises) > np.where(small, _RAISED, 0.25)
+    is_script = np.abs(rises) > np.where(small, _RAISED, 0.25)
     marked: list[str] = []
     base = ""
     for index, text in enumerate(texts):
-        if not (glued[index] and (is_mark[index] or not is_mark[index - 1])):
+        if not (glued[index] and (is_script[index] or not is_script[index - 1])):
             base = ""
-        if is_mark[index]:
+        if is_script[index]:
             is_raised = bool(rises[index] > 0)
-            marked.append(write_mark(base, text, is_raised, bool(small[index])) if base else text)
+            is_written = base and (is_raised or small[index])
+            around = signs(base, text, is_raised=is_raised) if is_written else None
+            marked.append(text if around is None else around[0] + text + around[1])
         else:
             marked.append(text)
             base += text

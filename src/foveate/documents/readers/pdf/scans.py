@@ -14,13 +14,7 @@ import numpy as np
 import pypdfium2 as pdfium
 from numpy.typing import NDArray
 
-from foveate.documents.readers.pdf.lines import (
-    Frame,
-    Line,
-    find_frames,
-    find_segments,
-    make_lines,
-)
+from foveate.documents.readers.pdf.lines import Line, find_frames, find_segments, make_lines
 from foveate.documents.readers.pdf.words import Words
 from foveate.documents.structure import DocumentError
 
@@ -31,6 +25,9 @@ _LARGE = 1.4  # times the usual height of a line: a heading
 _SIZE = 0.75  # size of a font, as a share of the height of its lines
 _MODELS = {"zh": "chi_sim", "zh-Hant": "chi_tra", "sr": "srp"}
 
+
+Read = list[list[tuple[str, list[float]]]]
+"""Lines of words, each with its left, top, right and bottom in pixels."""
 
 Recognizer = Callable[[pdfium.PdfDocument, int], list[Line]]
 """Reads the picture of the page of a document with that index, from 0."""
@@ -46,11 +43,12 @@ def find_recognizer(languages: str) -> Recognizer:
         DocumentError: Neither is installed, or Tesseract lacks a model.
     """
     if which("tesseract"):
-        return partial(_read_with_tesseract, _tesseract_models(languages))
+        return partial(_read_page, partial(_read_with_tesseract, _tesseract_models(languages)))
     if find_spec("rapidocr"):
         from rapidocr import RapidOCR
 
-        return partial(_read_with_rapidocr, RapidOCR(params={"Global.log_level": "critical"}))
+        engine = RapidOCR(params={"Global.log_level": "critical"})
+        return partial(_read_page, partial(_read_with_rapidocr, engine))
     raise DocumentError(
         "has pages to read by character recognition, which needs the program tesseract (apt "
         "install tesseract-ocr) or RapidOCR: install one of them (pip install 'foveate[ocr]')."
@@ -88,35 +86,43 @@ def _render(document: pdfium.PdfDocument, index: int) -> tuple[NDArray[np.uint8]
         page.close()
 
 
-def _read_with_tesseract(models: str, document: pdfium.PdfDocument, index: int) -> list[Line]:
-    pixels, scale = _render(document, index)
+def _read_with_tesseract(models: str, pixels: NDArray[np.uint8], scale: float) -> Read:
     picture = b"P5\n%d %d\n255\n" % pixels.shape[::-1] + pixels.tobytes()
     resolution = str(round(72 * scale))
     table = _run(["stdin", "stdout", "-l", models, "--dpi", resolution, "tsv"], picture)
-    return parse_table(table.decode("utf-8", "replace"), index + 1, scale)
+    return parse_table(table.decode("utf-8", "replace"))
 
 
-def _read_with_rapidocr(engine: Any, document: pdfium.PdfDocument, index: int) -> list[Line]:
-    pixels, scale = _render(document, index)
+def _read_with_rapidocr(engine: Any, pixels: NDArray[np.uint8], scale: float) -> Read:
     found = engine(pixels, return_word_box=True).word_results or ()
-    corners = [np.array([quad for _, _, quad in line], np.float32) / scale for line in found]
-    boxes = [np.concatenate([one.min(axis=1), one.max(axis=1)], axis=1) for one in corners]
-    if not boxes:
+    return [
+        [(text, [*np.min(corners, axis=0), *np.max(corners, axis=0)]) for text, _, corners in line]
+        for line in found
+    ]
+
+
+def _read_page(
+    recognize: Callable[[NDArray[np.uint8], float], Read], document: pdfium.PdfDocument, index: int
+) -> list[Line]:
+    """Read the picture of a page, and put its words together like those of other pages."""
+    pixels, scale = _render(document, index)
+    read = recognize(pixels, scale)
+    if not read:
         return []
-    heights = [float(np.median(box[:, 3] - box[:, 1])) for box in boxes]
+    boxes = [np.array([box for _, box in line], np.float32) / scale for line in read]
+    heights = [float(np.median(one[:, 3] - one[:, 1])) for one in boxes]
     usual = median(heights)
     sizes = [_font_size(height, usual) for height in heights]
-    texts = [text for line in found for text, _, _ in line]
-    counts = [len(line) for line in found]
-    flags = np.zeros(len(texts), np.bool_)
+    texts = [text for line in read for text, _ in line]
+    counts = [len(line) for line in read]
     height, width = pixels.shape
     words = Words(
         texts,
         np.array(list(map(len, texts)), np.float32),
         np.concatenate(boxes),
-        np.repeat(np.array([box[:, 3].max() for box in boxes], np.float32), counts),
+        np.repeat(np.array([one[:, 3].max() for one in boxes], np.float32), counts),
         np.repeat(np.array(sizes, np.float32), counts),
-        flags,
+        np.zeros(len(texts), np.bool_),
         np.zeros((len(texts), 4), np.float32),
         width / scale, height / scale, 0, False, False,
     )  # fmt: skip
@@ -148,50 +154,19 @@ def _run(arguments: Sequence[str], data: bytes) -> bytes:
     return done.stdout
 
 
-def parse_table(table: str, page: int, scale: float) -> list[Line]:
-    """Make lines from Tesseract's table of words.
-
-    Args:
-        table: Tab-separated values, as Tesseract writes them.
-        page: Number of the page.
-        scale: Pixels per point.
-    """
+def parse_table(table: str) -> Read:
+    """Return the lines in Tesseract's table of words, which has tab-separated values."""
     rows = [
         row
         for row in csv.DictReader(table.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
         if row["level"] == "5" and (row["text"] or "").strip()
     ]
-    heights = [int(row["height"]) / scale for row in rows if len(row["text"]) > 3]
-    usual = median(heights) if heights else 12.0
-    lines: list[Line] = []
-    for _, block in groupby(rows, key=lambda row: row["block_num"]):
-        frame = Frame(0.0, 0.0)
-        made = [
-            _make_line(list(members), page, scale, usual, frame)
-            for _, members in groupby(block, key=lambda row: (row["par_num"], row["line_num"]))
-        ]
-        frame.left = min(line.left for line in made)
-        frame.right = max(line.right for line in made)
-        lines += made
+    lines: Read = []
+    for _, line in groupby(rows, lambda row: (row["block_num"], row["par_num"], row["line_num"])):
+        lines.append([])
+        for row in line:
+            left, top, width, height = (
+                float(row[name]) for name in ("left", "top", "width", "height")
+            )
+            lines[-1].append((row["text"].strip(), [left, top, left + width, top + height]))
     return lines
-
-
-def _make_line(
-    rows: Sequence[dict[str, str]], page: int, scale: float, usual: float, frame: Frame
-) -> Line:
-    corners = np.array(
-        [[int(row[name]) for name in ("left", "top", "width", "height")] for row in rows],
-        np.float32,
-    )
-    edges = np.concatenate([corners[:, :2], corners[:, :2] + corners[:, 2:]], axis=1)
-    boxes = (edges / scale).astype(np.float32)
-    left, top = boxes[:, :2].min(axis=0).tolist()
-    right, bottom = boxes[:, 2:].max(axis=0).tolist()
-    tall = float(np.median(boxes[:, 3] - boxes[:, 1]))
-    size = _font_size(tall, usual)
-    count = len(rows)
-    places = np.column_stack([boxes, np.full((count, 2), (bottom, size), np.float32)])
-    return Line(
-        page, tuple(row["text"].strip() for row in rows), (False,) * count, places, (),
-        left, top, right, bottom, bottom, size, 0.0, 0.0, 0.0, 0.0, 0, frame,
-    )  # fmt: skip

@@ -44,8 +44,7 @@ def find_tables(lines: Sequence[Line]) -> list[tuple[int, int]]:
         end = _table_end(lines, number)
         rows = [line for line in lines[number:end] if is_row(line)]
         if len(rows) >= 3 or (len(rows) == 2 and all(len(line.cells) > 1 for line in rows)):
-            if _is_aligned(rows):
-                found.append((number, end))
+            found.append((number, end))
             number = end
         else:
             number += 1
@@ -67,26 +66,6 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
         ):
             break
     return last_row + 1
-
-
-def _is_aligned(rows: Sequence[Line]) -> bool:
-    """Return whether most cells share their left edge, right edge or middle with another row's."""
-    edges: list[tuple[float, float, float]] = []
-    for row in rows:
-        for first, last in cells_of(row)[1:]:
-            left, right = float(row.boxes[first, 0]), float(row.boxes[first:last, 2].max())
-            edges.append((left, right, (left + right) / 2))
-    counts = [Counter(round(edge[side] / 3) for edge in edges) for side in range(3)]
-    shared = sum(
-        any(
-            counts[side][round(edge[side] / 3)] + counts[side][round(edge[side] / 3) + step] >= 2
-            for side in range(3)
-            for step in (-1, 0, 1)
-            if step == 0 or counts[side][round(edge[side] / 3) + step] >= 1
-        )
-        for edge in edges
-    )
-    return shared >= 0.6 * len(edges)
 
 
 def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, CellBounds]]]]:

@@ -20,9 +20,7 @@ Code, drawn tables, logs and other records are cut by line.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from foveate.documents.blocks import (
     Block,
@@ -43,13 +41,11 @@ from foveate.documents.readers.plain.headings import (
     mark_apart,
     mark_by_typography,
     mark_listed,
-    mark_log_entries,
     mark_numbered,
     mark_parts,
 )
 from foveate.documents.readers.plain.lines import (
     ENTRY,
-    MAX_WRAPPED_HEADING,
     Chunk,
     TextLine,
     breaks_on_purpose,
@@ -95,12 +91,9 @@ def read(text: str) -> ParsedText:
 def read_lines(text: str) -> ParsedText:
     """Read paragraphs and the headings that have a line of their own."""
     blocks = _without_licence(text, list(line_blocks(text)))
-    blocks, apart, wrapped = divide(text, blocks)
+    blocks, apart = divide(text, blocks)
     chunks = list(chunks_of(text, blocks))
-    for chunk in chunks:
-        chunk.is_wrapped = chunk.lines[0].start in wrapped
     mark_parts(chunks)
-    mark_log_entries(chunks)
     contents, listed = find_contents(chunks)
     body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
     mark_listed(body, listed)
@@ -121,27 +114,15 @@ def read_lines(text: str) -> ParsedText:
 
 
 def _without_licence(text: str, blocks: list[list[TextLine]]) -> list[list[TextLine]]:
-    """Leave out what Project Gutenberg puts before and after each book of a text."""
-    marks = list(_LICENCE.finditer(text))
-    if not marks:
-        return blocks
-    starts, ends = [-1], [0]  # of the books; the first stands for what is outside of them
-    start, is_book = 0, marks[0][1].upper() == "END"
-    for mark in marks:
-        if is_book:
-            starts.append(start)
-            ends.append(mark.start())
-        start, is_book = mark.end(), mark[1].upper() == "START"
-    if is_book:
-        starts.append(start)
-        ends.append(len(text))
-
-    def book_of(line: TextLine) -> int:
-        book = bisect_right(starts, line.start) - 1
-        return book if line.start < ends[book] else 0
-
-    inside = [groupby(block, key=book_of) for block in blocks]
-    return [list(lines) for block in inside for book, lines in block if book] or blocks
+    """Leave out what Project Gutenberg puts before and after a book."""
+    start, end = 0, len(text)
+    for mark in _LICENCE.finditer(text):
+        if mark[1].upper() == "END":
+            end = mark.start()
+        elif not start:
+            start = mark.end()
+    inside = ([line for line in block if start <= line.start < end] for block in blocks)
+    return list(filter(None, inside)) or blocks
 
 
 def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
@@ -151,18 +132,15 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
     base = prevailing_indent(chunks)
     has_headings = any(chunk.heading for chunk in chunks)
     for index, chunk in enumerate(chunks[:_MAX_TITLE_CHUNKS]):
-        if index == 0 and len(chunk.heading) == 1 and _encloses_numbers(chunks):
-            return collapse(chunks.pop(0).shown)
         if len(chunk.heading) == 1 or chunk.heading.startswith("numbered") or chunk.is_list:
             return None
-        first = collapse(chunk.shown) if chunk.is_wrapped else chunk.shown.split("\n")[0]
+        first = chunk.shown.split("\n")[0]
         is_centred = chunk.indent >= base + 8
-        longest = MAX_WRAPPED_HEADING if chunk.is_wrapped else _MAX_TITLE
-        if chunk.heading not in ("", "centred") or not _is_title(first, longest):
+        if chunk.heading not in ("", "centred") or not _is_title(first):
             continue
         if is_centred or (index == 0 and chunk.is_line and has_headings):
             lines = chunk.lines
-            if len(lines) == 1 or chunk.is_wrapped:
+            if len(lines) == 1:
                 del chunks[index]
             else:
                 chunks[index] = Chunk([lines[1:]], chunk.shown.partition("\n")[2])
@@ -171,17 +149,9 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
     return None
 
 
-def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:
-    """Return whether the first heading is underlined without a number, and others have numbers."""
-    first, *rest = chunks
-    return not any(chunk.heading == first.heading for chunk in rest) and any(
-        chunk.heading.startswith("numbered") for chunk in rest
-    )
-
-
-def _is_title(line: str, longest: int) -> bool:
+def _is_title(line: str) -> bool:
     return (
-        len(line) <= longest
+        len(line) <= _MAX_TITLE
         and not line[0].islower()
         and line[-1] not in ".,;:!。，；：！"
         and sum(character.isalpha() for character in line) > 2

@@ -1,6 +1,6 @@
 """Tables of contents in plain text, which are left out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from operator import add
 
@@ -13,17 +13,17 @@ from foveate.documents.readers.plain.headings import (
     numbered_key,
 )
 from foveate.documents.readers.plain.lines import (
-    MAX_WRAPPED_HEADING,
     Chunk,
     breaks_on_purpose,
     columns,
 )
 
+_MAX_HEADING = 250  # characters of a heading that fills several lines
 _MIN_WIDTH = 40  # characters; shorter lines are not wrapped
 
 
 def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
-    """Find the tables of contents: runs of headings that occur again, or that are announced.
+    """Find the tables of contents, which a heading announces.
 
     Returns:
         The indices of the chunks that belong to them, and the keys of the headings that they list.
@@ -31,17 +31,15 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
     last_seen = {
         heading_key(chunk.shown): index
         for index, chunk in enumerate(chunks)
-        if len(chunk.shown) <= MAX_WRAPPED_HEADING
+        if len(chunk.shown) <= _MAX_HEADING
     }
     found: set[int] = set()
     listed: set[str] = set()
     start = 0
     while start < len(chunks):
-        chunk = chunks[start]
-        announced = is_contents(chunk.shown.partition("\n")[0])
         end = start + 1
-        if announced or chunk.heading or _is_listed(chunk, start, last_seen):
-            end, keys = _run(chunks, start, announced, last_seen)
+        if is_contents(chunks[start].shown.partition("\n")[0]):
+            end, keys = _run(chunks, start, last_seen)
             if keys is not None:
                 found.update(range(start, end))
                 listed.update(keys)
@@ -50,52 +48,41 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
 
 
 def _run(
-    chunks: Sequence[Chunk], start: int, announced: bool, last_seen: dict[str, int]
+    chunks: Sequence[Chunk], start: int, last_seen: dict[str, int]
 ) -> tuple[int, list[str] | None]:
     """Return where the run of entries at `start` ends, and their keys; None if not contents.
 
     A single other line among the entries is tolerated.
     """
     end = start + 1
-    entries = _entries(chunks[start], skipped=int(announced))
-    listed = list(entries)
-    pages = sum(map(has_page, entries))
-    numbers = sum(map(has_number, entries))
+    listed = _entries(chunks[start], skipped=1)
     pending: list[str] = []
-    first_number = next(filter(has_number, entries), "")
-    first_part = next(filter(_is_titled_part, entries), "")
     for index in range(start + 1, len(chunks)):
         chunk = chunks[index]
-        if any(
-            _is_same(chunk.shown, first)
-            for first in (*listed[:1], first_number, first_part)
-            if first
-        ):
+        firsts = (*listed[:1], *_first(has_number, listed), *_first(_is_titled_part, listed))
+        if any(_is_same(chunk.shown, first) for first in firsts):
             break  # the text itself begins
         if is_contents(chunk.shown) or len(chunk.heading) == 1:
             break  # another one, or an underlined heading
         entries = _entries(chunk)
-        may_be_new = announced and (len(entries) > 1 or index == start + 1)
+        may_be_new = len(entries) > 1 or index == start + 1
         if chunk.heading or _is_entry(entries, index, last_seen, may_be_new):
             listed += [*pending, *entries]
-            first_number = first_number or next(filter(has_number, entries), "")
-            first_part = first_part or next(filter(_is_titled_part, entries), "")
-            pages += sum(map(has_page, entries))
-            numbers += sum(map(has_number, entries))
             pending, end = [], index + 1
         elif pending or not chunk.is_line:
             break
         else:
             pending = entries
-    if len(listed) < (1 if announced else 3):
-        return end, None
     repeated = sum(last_seen.get(heading_key(entry), 0) >= end for entry in listed)
     # Entries may be wrapped or shortened, so some do not occur again.
-    if repeated >= len(listed) * (0.5 if announced else 0.8):
+    if listed and repeated >= 0.5 * len(listed):
         return end, [listed_key(entry) for entry in listed]
-    if announced and max(pages, numbers) >= len(listed) * 0.7:
-        return end, []
-    return end, None
+    marked = max(sum(map(has_page, listed)), sum(map(has_number, listed)))
+    return end, [] if listed and marked >= 0.7 * len(listed) else None
+
+
+def _first(is_one: Callable[[str], bool], entries: list[str]) -> Iterator[str]:
+    return islice(filter(is_one, entries), 1)
 
 
 def _is_titled_part(entry: str) -> bool:
@@ -125,13 +112,6 @@ def _is_entry(entries: list[str], index: int, last_seen: dict[str, int], may_be_
     if may_be_new and listed < len(entries):
         listed += sum(has_number(entry) for entry in entries)
     return listed > len(entries) / 2
-
-
-def _is_listed(chunk: Chunk, index: int, last_seen: dict[str, int]) -> bool:
-    """Return whether numbered or marked entries recur, so that contents may begin unannounced."""
-    if not (len(chunk.parts) > 1 or has_number(chunk.shown)):
-        return False
-    return _is_entry(_entries(chunk), index, last_seen, may_be_new=False)
 
 
 def _entries(chunk: Chunk, skipped: int = 0) -> list[str]:

@@ -39,11 +39,6 @@ _MAX_GAP = 200  # characters between an entry and its page
 _NOT_WORD = re.compile(r"[\W_]+")
 _WITH_NUMBER = "#"  # before the words of headings that have a number
 _MAX_WRAPPED = 4  # lines of a heading that the table of contents lists
-_LOG_ENTRY = re.compile(  # of a change log, as GNU or Debian write it
-    r"\d{4}-\d\d-\d\d\s+\S.*<[^<>\s]+@[^<>\s]+>"
-    r"|[a-z0-9][a-z0-9+.-]+ \([^()\s]+\) [^;]+; urgency=\w+"
-)
-_MIN_LOG_ENTRIES = 3
 _IMPRINT = re.compile(r"^v(?:ersion\b|\d)|©|copyright|https?:|\b(?:19|20)\d\d$", re.IGNORECASE)
 _BARE_NUMBER = re.compile(r"[IVXLC]{1,7}|[A-Z]")  # whose depth follows from the other numbers
 
@@ -65,14 +60,6 @@ def _kind(chunk: Chunk) -> str:
     if len(chunk.parts) > 1 or len(chunk.parts[0]) > 2 or len(chunk.shown) > 120:
         return ""
     return heading_kind(chunk.shown, is_line=chunk.is_line)
-
-
-def mark_log_entries(chunks: Iterable[Chunk]) -> None:
-    """Mark the lines of a change log that say who made changes and when, or in what version."""
-    entries = [chunk for chunk in chunks if chunk.is_line and _LOG_ENTRY.fullmatch(chunk.shown)]
-    if len(entries) >= _MIN_LOG_ENTRIES:
-        for chunk in entries:
-            chunk.heading = "entry"
 
 
 def mark_listed(chunks: Sequence[Chunk], listed: set[str]) -> None:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from foveate.documents.blocks import MappedText
 
 MAX_HEADING = 120  # characters
-MAX_WRAPPED_HEADING = 250  # characters of a heading that fills several lines
 
 ENTRY = re.compile(r"\[[^\]\n]{1,20}\]\s|\d{1,3}\.\s")
 """The mark with which an entry of a bibliography may begin."""
@@ -59,14 +58,12 @@ class Chunk:
         shown: Its text, line by line.
         is_list: Whether each part begins with a bullet or a number.
         heading: The kind of heading that it is; empty if it is not a heading.
-        is_wrapped: Whether its lines are a title that was wrapped.
     """
 
     parts: list[list[TextLine]]
     shown: str
     is_list: bool = False
     heading: str = ""
-    is_wrapped: bool = False
 
     @property
     def lines(self) -> list[TextLine]:
@@ -80,9 +77,7 @@ class Chunk:
 
     @property
     def is_line(self) -> bool:
-        """Whether it is a single line, or one that was wrapped, short enough for a heading."""
-        if self.is_wrapped:
-            return len(self.shown) <= MAX_WRAPPED_HEADING
+        """Whether it is a single line, short enough for a heading."""
         return len(self.parts) == 1 and len(self.parts[0]) == 1 and len(self.shown) <= MAX_HEADING
 
 

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple
 
 from foveate.documents.headings import TERMS, is_name, is_paper_name, is_references
 from foveate.documents.readers.plain.lines import (
@@ -27,8 +26,6 @@ _MIN_WORDS = 20  # of a line that is a paragraph
 _MIN_PARAGRAPHS = 3
 _MAX_HEADING = 80  # columns
 _MAX_HEADING_WORDS = 9
-_MAX_WRAPPED_WORDS = 20
-_MAX_REST = 3  # lines of a title below its first
 _MAX_FRONT = 40  # lines above the first heading: title, authors, affiliations
 _MIN_NUMBERED = 3  # headings of a text that numbers them
 _SENTENCE_END = re.compile(r"[.!?。！？][\"'”’»)\]]*$")
@@ -39,8 +36,6 @@ _FIRST = re.compile(r"(?:1|I)\.?\s")
 _WORDS = re.compile(r"[A-ZÀ-Þ][^\W\d_]*(?:[\s/&,:'’-]+[^\W\d_]+)*\??")
 _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _SMALL_END = re.compile(r"\b(?:a|an|and|as|by|for|from|in|of|on|or|the|to|via|with|[:,&-])$")
-_BY = re.compile(r"(?:by|von|par|por|di|and|und|et|edited|presented|submitted)\b")
-_SENTENCE_INSIDE = re.compile(r"[.!?]\s")
 _CLAUSE = re.compile(  # a title has such words at most as a question: How cod are caught
     r"(?!(?:how|what|when|where|which|who|why)\b).*"
     r"\b(?:are|be|been|can|had|has|have|if|is|it|let|such|that|these|this|was|we|were|which|will)\b",
@@ -48,18 +43,8 @@ _CLAUSE = re.compile(  # a title has such words at most as a question: How cod a
 )
 
 
-class Divided(NamedTuple):
-    """Lines grouped into paragraphs.
-
-    Attributes:
-        blocks: The lines of each paragraph and heading.
-        headings: Where the headings without a number start.
-        wrapped: Where titles and headings that fill several lines start.
-    """
-
-    blocks: list[list[TextLine]]
-    headings: frozenset[int] = frozenset()
-    wrapped: frozenset[int] = frozenset()
+Divided = tuple[list[list[TextLine]], frozenset[int]]
+"""The lines of each paragraph and heading, and where the headings without a number start."""
 
 
 def divide(text: str, blocks: list[list[TextLine]]) -> Divided:
@@ -74,10 +59,10 @@ def divide(text: str, blocks: list[list[TextLine]]) -> Divided:
     """
     lines = list(chain.from_iterable(blocks))
     if _has_long_lines(text, lines):
-        return Divided([part for block in blocks for part in _single_lines(text, block)])
+        return [part for block in blocks for part in _single_lines(text, block)], frozenset()
     large = sum(len(block) for block in blocks if _longest_run(text, block) >= _MIN_LINES)
     if 2 * large < len(lines) or not is_wrapped([text[one.start : one.end] for one in lines]):
-        return Divided(blocks)
+        return blocks, frozenset()
     return _divide_wrapped(text, blocks)
 
 
@@ -128,19 +113,20 @@ def _divide_wrapped(text: str, blocks: list[list[TextLine]]) -> Divided:
     lines = list(chain.from_iterable(blocks))
     shown = [text[line.start : line.end] for line in lines]
     width = usual_width(shown)
-    headings, wrapped = _find_headings(shown, width)
-    rests = {n + 1 for n in wrapped}
+    headings = _find_headings(shown, width)
     first_heading = min(headings, default=0)
     num_front = first_heading if first_heading < _MAX_FRONT else 0
     block_starts = {block[0].start for block in blocks}
     divided: list[list[TextLine]] = []
     in_references = False
     for n, line in enumerate(lines):
-        if n == 0 or line.start in block_starts or n in headings:
-            begins = True
-        elif n in rests:
-            begins = False
-        elif n - 1 in headings or n - 1 in rests or n <= num_front:
+        if (
+            n == 0
+            or line.start in block_starts
+            or n in headings
+            or n - 1 in headings
+            or n <= num_front
+        ):
             begins = True
         elif in_references:
             begins = ENTRY.match(shown[n]) is not None
@@ -152,15 +138,11 @@ def _divide_wrapped(text: str, blocks: list[list[TextLine]]) -> Divided:
         if n in headings:
             in_references = is_references(shown[n])
     without_number = (n for n in headings if not _number_length(shown[n]))
-    return Divided(
-        divided,
-        frozenset(lines[n].start for n in without_number),
-        frozenset(lines[n].start for n in wrapped),
-    )
+    return divided, frozenset(lines[n].start for n in without_number)
 
 
-def _find_headings(shown: Sequence[str], width: int) -> tuple[set[int], set[int]]:
-    """Return the indices of the lines that are headings, and of those that fill two lines.
+def _find_headings(shown: Sequence[str], width: int) -> set[int]:
+    """Return the indices of the lines that are headings.
 
     They have a name that sections of many documents have, or a number; where sections are not
     numbered, short lines that stand apart are headings as well. Lines that occur twice are none.
@@ -173,22 +155,15 @@ def _find_headings(shown: Sequence[str], width: int) -> tuple[set[int], set[int]
         for n in range(1, len(shown) - 1)
         if once[n] and n not in named and _is_numbered(shown, n, width)
     }
-    wrapped = {
-        n
-        for n in range(1, len(shown) - 2)
-        if once[n] and n not in named and _is_wrapped_title(shown, n, width)
-    }
-    numbered |= wrapped
     has_numbers = len(numbered) >= _MIN_NUMBERED and any(
         _FIRST.match(shown[n]) for n in named | numbered
     )
     headings = named | numbered
     if not has_numbers:
         for n in range(1, len(shown) - 1):
-            is_free = once[n] and n not in headings and n - 1 not in wrapped
-            if is_free and _stands_apart(shown, n, width, headings):
+            if once[n] and n not in headings and _stands_apart(shown, n, width, headings):
                 headings.add(n)
-    return headings, wrapped
+    return headings
 
 
 def _number_length(line: str) -> int:
@@ -215,30 +190,6 @@ def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
     return title.isupper() or _may_end(above) or columns(above) < 0.6 * width
 
 
-def _is_wrapped_title(shown: Sequence[str], n: int, width: int) -> bool:
-    """Return whether a line with a number and the line below it are one title above a paragraph."""
-    above, line, rest, below = shown[n - 1 : n + 3]
-    start = _number_length(line)
-    if not start or _number_length(rest) or columns(rest) > min(columns(line), 0.8 * width):
-        return False
-    title = f"{line[start:]} {rest}"
-    words = [word for word in _LONG_WORD.findall(title) if not word.islower() or len(word) > 5]
-    is_capitalized = not any(map(str.islower, words))
-    is_open = _SMALL_END.search(line) is not None or rest[0].islower()
-    return (
-        columns(line) > (0.5 if is_open else 0.6) * width
-        and (is_open or is_capitalized)
-        and len(title.split()) <= _MAX_WRAPPED_WORDS
-        and title[-1] not in ".,;:-?!"
-        and _SENTENCE_INSIDE.search(title) is None
-        and _SMALL_END.search(rest) is None
-        and _CLAUSE.match(title) is None
-        and below[0].isupper()
-        and columns(below) > 0.6 * width
-        and (_may_end(above) or columns(above) < 0.6 * width)
-    )
-
-
 def _stands_apart(shown: Sequence[str], n: int, width: int, headings: set[int]) -> bool:
     """Return whether a short line without a number stands between two paragraphs."""
     line, above, below = shown[n], shown[n - 1], shown[n + 1]
@@ -248,7 +199,7 @@ def _stands_apart(shown: Sequence[str], n: int, width: int, headings: set[int]) 
         and _WORDS.fullmatch(line) is not None
         and _LONG_WORD.search(line) is not None
         and (line.isupper() or not (_CLAUSE.match(line) or _SMALL_END.search(line)))
-        and (n - 1 in headings or _may_end(above))
+        and (_may_end(above) or (n - 1 in headings and not _number_length(above)))
         and above.casefold() not in TERMS
         and below[0].isupper()
         and (n + 1 in headings or columns(below) > 0.6 * width)

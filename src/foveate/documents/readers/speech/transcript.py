@@ -9,9 +9,6 @@ from foveate.documents.readers.plain.lines import TextLine, line_blocks, mapped
 from foveate.documents.readers.speech.fillers import clean
 from foveate.documents.readers.speech.turns import TIME, Turns, find_turns, labelled_turns
 
-_OMITTED = re.compile(
-    r"[\u200e\u200f]?(?:<[^<>\n]{3,40}>|(?:image|video|audio|sticker|GIF|document) omitted)"
-)
 _LONG_WORD = re.compile(r"[^\W\d_]{4}")
 _MAX_HEADING = 80
 
@@ -19,8 +16,7 @@ _MAX_HEADING = 80
 def read(text: str) -> ParsedText:
     """Read each turn as a paragraph; a line without a speaker continues the turn before it.
 
-    What `speech.clean` finds to be without content is left out, and so are times
-    that stand alone, and what a chat reports about its members.
+    What `speech.clean` finds to be without content is left out, and so are times that stand alone.
     """
     blocks = list(line_blocks(text))
     turns = find_turns(text, blocks) or labelled_turns(text, blocks)
@@ -45,8 +41,7 @@ def _blocks(text: str, turns: Turns) -> Iterator[Block]:
         start = line.start
         if opening:
             speaker = opening.speaker
-            is_said = speaker is not None
-            said_from = index + opening.num_lines if is_said else index + 1
+            said_from = index + opening.num_lines
             start += opening.length
         shown = text[start : line.end]
         if index < said_from or not shown.strip() or TIME.fullmatch(shown):
@@ -56,7 +51,7 @@ def _blocks(text: str, turns: Turns) -> Iterator[Block]:
                 yield Prose(mapped(text, part), speaker)
                 part = []
             yield Heading(1, shown)
-        elif not _OMITTED.fullmatch(shown):
+        else:
             part.append(TextLine(start, line.end, line.indent))
     if part:
         yield Prose(mapped(text, part), speaker)

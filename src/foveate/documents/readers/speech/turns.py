@@ -1,17 +1,15 @@
-"""Where the turns of transcripts and chats begin.
+"""Where the turns of transcripts begin.
 
 These kinds are recognized, each by openings that recur; a few of them make no transcript:
 
-- `Ann Lee: text`, `[00:01:02] Ann Lee: text`, `MR. SPEAKER: text`, `Ms. Lee (Leeds): text`; in the
-  reports of some parliaments `Mr. LEE. text` and `Ann Lee (ABC). – text`
+- `Ann Lee: text`, `[00:01:02] Ann Lee: text`, `MR. SPEAKER: text`, `Ms. Lee (Leeds): text`
 - a line with a name and a time, above the text: `Ann Lee  0:12`, `[Ann Lee] 14:05:12`,
   `00:01:02 Ann Lee`; or the name on one line and the time on the next
-- messages of chats: `12/03/2024, 14:05 - Ann: text`
 """
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -19,7 +17,6 @@ from foveate.documents.blocks import name_set
 from foveate.documents.readers.plain.lines import TextLine
 
 _MERIDIEM = r"(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
-_CLOCK = rf"\d{{1,2}}[:.]\d\d(?:[:.]\d\d)?(?:[.,]\d{{1,3}})?{_MERIDIEM}"
 _DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?"
 _HH_MM = r"\d{1,2}:\d\d(?::\d\d)?"
 _AT = rf"{_HH_MM}(?:\.\d{{1,3}})?{_MERIDIEM}"
@@ -28,26 +25,8 @@ TIME = re.compile(rf"[\[(]?{_AT}[\])]?")
 
 _TURN = re.compile(
     rf"(?:[\[(]?{_HH_MM}(?:[.,]\d+)?(?:\s?[AaPp][Mm])?[\])]?\s*[-–]?\s*)?"  # the time
-    r"(The(?: [^\s:()]+){1,14} \([^\W_a-z][^():]{1,60}\)|"  # the speaker
-    r"[^\W_a-z][^\s:]*(?: [^\s:]+){0,4}(?: \([^():]{2,60}\)){0,2})"
+    r"([^\W_a-z][^\s:]*(?: [^\s:]+){0,4}(?: \([^():]{2,60}\)){0,2})"  # the speaker
     rf"(?: ?[\[(]{_HH_MM}[\])])?\s*:(?:\s+|\Z)"
-)
-_CHATTED = re.compile(  # in video conferences
-    rf"{_HH_MM}\s+From\s+(\S[^:\n]{{0,60}}?)(?:\s+to\s+\S[^:\n]{{0,60}})?\s*:(?:\s+|\Z)",
-    re.IGNORECASE,
-)
-_DASHED = re.compile(
-    r"([^\W\d_a-z][^\s:–—]*(?: [^\s:–—]+){0,6}?(?: \([^():]{2,60}\))?)\.\s?[–—]\s+(?=\S)"
-)
-_STOPPED = re.compile(
-    r"((?:(?:Mr|Mrs|Ms|Miss|Dr)\.|The)(?: (?:Ma?c|De|La)?[A-Z][A-Z'’-]+){1,3}(?: pro tempore)?"
-    r"(?: of(?: [A-Z][a-z]+){1,3})?(?: \([^():]{2,60}\))?"
-    r"|(?:M\.|Mme|Mlle)(?: l[ea])? [^\s.:,]+(?: [^\s.:,]+){0,3})\.\s+(?=[A-ZÀ-Þ])"
-)
-_SENT = rf"{_DATE}(?:,| à| um| at) ?{_CLOCK}"
-_MESSAGE = re.compile(  # without a name, it reports who joined or left
-    rf"[\u200e\u200f]?(?:\[{_SENT}\]\s*|{_SENT}\s+[-–]\s+)"
-    r"[\u200e\u200f]?(?:~\s?)?(?:([^:\n\"“„«/=\[\]]{1,60}):(?:[\s\u200e\u200f]+|\Z))?"
 )
 _NAME = (
     r"(?![AaPp]\.?[Mm]\b)[^\W_a-z][^\s:,;()\[\]]*(?: [^\s:,;()\[\]]+){0,4}?(?: \([^():]{2,40}\))?"
@@ -58,17 +37,6 @@ _HEADER = re.compile(
 )
 _PARTS = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s?([Pp])?")
 _LONE_NAME = re.compile(_NAME)
-_TITLED = re.compile(  # who speaks by title or by part
-    r"(?:an?|the|hon\.?|acting|deputy|madame?|mr\.?|ms\.?|unidentified|unknown|der|die|le|la)? ?"
-    r"\b(?:(?:mr|mrs|ms|mx|miss|dr|prof|professor|sir|dame|lord|lady|baroness|sen|senator|rep|"
-    r"representative|judge|justice|rev|herr|frau|abg|m|mme|mlle|sr|sra|señora?)\b\.? \S"
-    r"|(?:chair(?:man|woman|person)?|(?:vice-|vice )?pr[eéä]sident(?:in|e)?|(?:deputy )?speaker|"
-    r"presiding officer|chief justice|court|witness|clerk|bailiff|operator|moderator(?:in)?|"
-    r"facilitator|interview(?:er(?:in)?|ee)|host|respondent|participant|minister|prime minister|"
-    r"secretary|attorney general|vorsitzender?|abgeordneter?|befragter?|enquêteur|"
-    r"entrevistadora?|entrevistado|intervieweuse|narrator|reporter|juror|prosecutor)\b)",
-    re.IGNORECASE,
-)
 _NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and logs
     "note notes nb warning caution attention important danger hint tip example examples todo fixme "
     "xxx q a question answer frage antwort pregunta respuesta réponse name title author authors "
@@ -81,34 +49,25 @@ _NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and l
     "decision decisions action actions agenda problem solution reason background goal advantages "
     "disadvantages pros cons"
 )
-_SPEECH_END = re.compile(r"[.?!…。？！][\"'”’»)\]]*\Z")
-_FULL_NAME = re.compile(
-    r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|zu))*(?: \(.*\))?"
-)
 _MAX_OPENING = 200  # characters of a line in which a turn may open
 _MAX_HEADER = 100  # characters of a line with a name and a time
 _MAX_NAME = 40  # characters
 _MIN_TURNS = 4
 _MAJORITY = 0.8
-_MIN_BLOCKS, _MIN_LINES = 0.25, 0.1  # shares that begin a turn where speakers have titles
-_MAX_GAP, _SMALL_GAP = 0.3, 5  # between two turns: of the lines, or lines
-_MIN_TITLED = 0.4  # of the turns
-_MOST_DISTINCT = 0.7  # of them, where members are called by their full names once
 _MAX_FRONT, _MAX_FRONT_LINES = 0.3, 10  # of the lines, above the first turn
 _MIN_CHANGES = 0.1  # of the names in headers, from one to the next
-_MIN_WORDS = 8  # of a turn that may end without a full stop
 
 
 class Opening(NamedTuple):
     """What begins a turn.
 
     Attributes:
-        speaker: Who speaks; None if the line reports an event, which nobody says.
+        speaker: Who speaks.
         length: Characters before what is said.
         num_lines: Lines before the one with what is said.
     """
 
-    speaker: str | None
+    speaker: str
     length: int
     num_lines: int = 0
 
@@ -132,8 +91,8 @@ class Turns(NamedTuple):
 def match_turn(line: str) -> re.Match[str] | None:
     """Match the time and speaker that begin a line; group 1 is the speaker."""
     line = line[:_MAX_OPENING]
-    match = _CHATTED.match(line) or _TURN.match(line)
-    if match and len(match[1].split(" (")[0]) > _MAX_NAME and not match[1].startswith("The "):
+    match = _TURN.match(line)
+    if match and len(match[1].split(" (")[0]) > _MAX_NAME:
         return None
     return match
 
@@ -153,7 +112,7 @@ def find_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns | None:
         return None
     starts = list(accumulate((len(block) for block in blocks), initial=0))[:-1]
     shown = [text[line.start : line.end] for line in lines]
-    if found := _messages(shown) or _headers(shown):
+    if found := _headers(shown):
         return Turns(lines, found, frozenset(starts))
     found = _labels(shown, starts)
     return Turns(lines, found, frozenset(starts), may_have_headings=True) if found else None
@@ -170,43 +129,19 @@ def labelled_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns:
     return Turns(lines, openings, frozenset(starts))
 
 
-def _recur(speakers: Sequence[str], most_distinct: float = 0.5) -> bool:
+def _recur(speakers: Sequence[str]) -> bool:
     """Return whether at least two speak, each of them twice on average."""
-    most = most_distinct * len(speakers)
-    return len(speakers) >= _MIN_TURNS and 2 <= len(set(speakers)) <= most
+    return len(speakers) >= _MIN_TURNS and 2 <= len(set(speakers)) <= len(speakers) / 2
 
 
 def _has_keys(labels: Sequence[str]) -> bool:
     """Return whether many labels are words that stand before colons in records, or numbers."""
     keys = sum(
         label.rstrip(" 0123456789.#").casefold() in _NOT_SPEAKERS
-        or not (any(map(str.isalpha, label)) or label[0] == "+")  # a phone number
+        or not any(map(str.isalpha, label))
         for label in labels
     )
     return keys > 0.2 * len(labels)
-
-
-def _num_titled(labels: Iterable[str]) -> int:
-    """Count the labels that are titles or parts, or have one."""
-    return sum(_TITLED.match(label) is not None for label in labels)
-
-
-def _messages(shown: Sequence[str]) -> dict[int, Opening]:
-    """Find the messages of a chat, each with its time and sender."""
-    openings = {
-        index: Opening(match[1] and match[1].strip(), match.end())
-        for index, line in enumerate(shown)
-        if (match := _MESSAGE.match(line[:_MAX_OPENING]))
-    }
-    senders = [opening.speaker for opening in openings.values() if opening.speaker]
-    is_chat = (
-        _recur(senders)
-        and min(openings) < 3
-        and len(openings) > 0.3 * len(shown)
-        and len(senders) > 0.6 * len(openings)
-        and not _has_keys(senders)
-    )
-    return openings if is_chat else {}
 
 
 def _headers(shown: Sequence[str]) -> dict[int, Opening]:
@@ -224,7 +159,7 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
             and line[-1] not in ".?!"
         ):
             openings[index] = Opening(line, 0, num_lines=2)
-    names = [opening.speaker for opening in openings.values() if opening.speaker]
+    names = [opening.speaker for opening in openings.values()]
     counts = Counter(names)
     has_text = [
         index + opening.num_lines not in openings and index + opening.num_lines < len(shown)
@@ -257,89 +192,23 @@ def _seconds(header: str) -> int:
 
 
 def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
-    """Find names before a colon, a full stop or a dash.
-
-    Most lines, or most blocks, begin with one of a few recurring names; or some of them do, and
-    many speakers have titles, as in the reports of parliaments.
-    """
-    for match_label in (match_turn, _DASHED.match, _STOPPED.match):
-        openings: dict[int, Opening] = {}
-        for index, line in enumerate(shown):
-            if match := match_label(line[:_MAX_OPENING]):
-                openings[index] = Opening(match[1], match.end())
-        openings = _plausible(openings, frozenset(starts))
-        if _are_turns(shown, starts, openings):
-            return openings
-    return {}
-
-
-def _are_turns(
-    shown: Sequence[str], starts: Sequence[int], openings: Mapping[int, Opening]
-) -> bool:
-    names = [opening.speaker or "" for opening in openings.values()]
-    are_titled = _num_titled(names) >= _MIN_TITLED * len(names)
-    if (
-        not _recur(names, _MOST_DISTINCT if are_titled else 0.5)
-        or _has_keys(names)
-        or not _are_sentences(shown, openings)
-    ):
-        return False
+    """Find names before a colon: one of a few recurring names begins most lines or most blocks."""
+    openings = {
+        index: Opening(match[1], match.end())
+        for index, line in enumerate(shown)
+        if (match := match_turn(line))
+    }
+    counts = Counter(opening.speaker for opening in openings.values())
+    openings = {n: opening for n, opening in openings.items() if counts[opening.speaker] > 1}
+    names = [opening.speaker for opening in openings.values()]
+    if not _recur(names) or _has_keys(names):
+        return {}
     first = min(openings)
     if first > max(_MAX_FRONT * len(shown), _MAX_FRONT_LINES):
-        return False
+        return {}
     num_lines = sum(TIME.fullmatch(line) is None for line in shown[first:])
     starts = [start for start in starts if start >= first and not TIME.fullmatch(shown[start])]
     by_line = len(openings) / num_lines
     by_block = sum(start in openings for start in starts) / max(len(starts), 1)
-    if are_titled:
-        gap = max(second - first for first, second in pairwise([*openings, len(shown)]))
-        return (
-            by_line >= _MIN_LINES
-            and gap <= max(_MAX_GAP * num_lines, _SMALL_GAP)  # rather than a quotation
-            and (by_block >= _MIN_BLOCKS or len(starts) < _MIN_LINES * num_lines)
-        )
-    return max(by_line, by_block) >= _MAJORITY and not _are_records(starts, openings)
-
-
-def _are_sentences(shown: Sequence[str], openings: Mapping[int, Opening]) -> bool:
-    """Return whether most labelled texts are long, or end as sentences do."""
-    num_sentences = 0
-    for index, following in pairwise([*openings, len(shown)]):
-        num_words = sum(line.count(" ") + 1 for line in shown[index:following])
-        num_words -= shown[index].count(" ", 0, openings[index].length)
-        is_ended = _SPEECH_END.search(shown[following - 1]) is not None
-        num_sentences += is_ended or num_words > _MIN_WORDS
-    return num_sentences >= 0.5 * len(openings)
-
-
-def _are_records(starts: Sequence[int], openings: Mapping[int, Opening]) -> bool:
-    """Return whether the same labels follow each other again and again, or begin each block."""
-    names = [(opening.speaker or "").rstrip(" 0123456789") for opening in openings.values()]
-    followers: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for name, following in pairwise(names):
-        followers[name][following] += 1
-    usual = sum(max(counts.values()) for counts in followers.values())
-    is_cyclic = len(set(names)) > 2 and len(names) >= 6 and usual > 0.9 * (len(names) - 1)
-    first_labels = Counter(openings[start].speaker for start in starts if start in openings)
-    have_one_first = (
-        len(starts) >= 3
-        and len(openings) >= 2 * len(starts)
-        and max(first_labels.values(), default=0) > _MAJORITY * len(starts)
-    )
-    return is_cyclic or have_one_first
-
-
-def _plausible(openings: Mapping[int, Opening], starts: frozenset[int]) -> dict[int, Opening]:
-    """Leave out labels that occur once and are no names.
-
-    If turns have paragraphs of their own, neither are names within a paragraph.
-    """
-    apart = sum(index in starts for index in openings) > 0.75 * len(openings)
-    counts = Counter(opening.speaker for opening in openings.values())
-    return {
-        index: opening
-        for index, opening in openings.items()
-        if counts[opening.speaker] > 1
-        or _TITLED.match(opening.speaker or "")
-        or ((index in starts or not apart) and _FULL_NAME.fullmatch(opening.speaker or ""))
-    }
+    are_records = len(set(pairwise(names))) == len(set(names)) > 2  # the same always follows
+    return openings if max(by_line, by_block) >= _MAJORITY and not are_records else {}

@@ -8,17 +8,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html.entities import html5
-from typing import NoReturn
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
 
 from foveate.documents import formulas
 from foveate.documents.blocks import Block, Heading, ParsedText, collapse, compose_text
 from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
+from foveate.documents.readers.office.package import Element, local, parse_xml
 from foveate.documents.scripts import signs
 from foveate.documents.structure import DocumentError
 
+_DECLARATION = re.compile(r"\s*<\?xml\b[^>]*>")
+_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]*);")
 _ELEMENT = re.compile(r"<!--.*?-->|<(?:[\w.-]+:)?([^\s!?/>:]+)", re.DOTALL)
 _SENTENCE_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*\s*\Z")
 _OPEN_BRACKET = re.compile(r"[\[(][^\[\]()]*\Z")
@@ -81,22 +81,15 @@ def read(text: str, vocabulary: Vocabulary) -> tuple[ParsedText, Element]:
     Returns:
         The text, and the root of the document, whose names have no namespace.
     """
-    try:
-        root = _parse(text)
-        converter = _Converter(vocabulary)
-        blocks: list[Block] = []
-        for part in _parts(root, vocabulary):
-            if part.tag in vocabulary.sections:
-                blocks += converter.section(part, 1)
-            else:
-                blocks += [Heading(1, "")] if blocks else []
-                blocks += converter.blocks(part, 0)
-    except expat.ExpatError as error:
-        raise DocumentError(
-            f"is not well-formed XML ({error}): correct it there, or name another format."
-        ) from error
-    except RecursionError as error:
-        raise DocumentError("nests its elements too deep: flatten some.") from error
+    root = _parse(text)
+    converter = _Converter(vocabulary)
+    blocks: list[Block] = []
+    for part in _parts(root, vocabulary):
+        if part.tag in vocabulary.sections:
+            blocks += converter.section(part, 1)
+        else:
+            blocks += [Heading(1, "")] if blocks else []
+            blocks += converter.blocks(part, 0)
     title = root.find(vocabulary.title)
     html.name_places(blocks)
     shown = None if title is None else converter.text(title)
@@ -104,33 +97,22 @@ def read(text: str, vocabulary: Vocabulary) -> tuple[ParsedText, Element]:
 
 
 def _parse(text: str) -> Element:
-    builder = TreeBuilder()
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        builder.start(_local(name), {_local(key): value for key, value in attributes.items()})
-
-    def skipped_entity(name: str, is_parameter: bool) -> None:
-        if not is_parameter:  # of the DTD, which is not fetched
-            builder.data(html5.get(f"{name};", " "))
-
-    parser = expat.ParserCreate("utf-8")  # whatever the file declares: it has been decoded
-    parser.buffer_text = True
-    parser.StartElementHandler = start
-    parser.EndElementHandler = lambda name: builder.end(_local(name))
-    parser.CharacterDataHandler = builder.data
-    parser.SkippedEntityHandler = skipped_entity
-    parser.EntityDeclHandler = _reject_entities
-    parser.ExternalEntityRefHandler = _reject_entities
-    parser.Parse(text.encode(), True)
-    return builder.close()
+    """Parse XML; names of elements and attributes lose their namespaces."""
+    declaration = _DECLARATION.match(text)  # of an encoding that has been decoded
+    written = _ENTITY.sub(_written_out, text[declaration.end() :] if declaration else text)
+    root = parse_xml(written.encode(), "XML")
+    for element in root.iter("*"):
+        element.tag = local(element)
+        for key, value in element.attrib.items():
+            if key.startswith("{"):
+                element.set(key.rpartition("}")[2], value)
+    return root
 
 
-def _local(name: str) -> str:
-    return name.rpartition(":")[2]
-
-
-def _reject_entities(*_: object) -> NoReturn:
-    raise DocumentError("declares or fetches XML entities, which is refused: write them out.")
+def _written_out(entity: re.Match[str]) -> str:
+    """Replace an entity that HTML defines, but XML does not, by its character."""
+    character = html5.get(f"{entity[1]};", " ")
+    return entity[0] if character in "<>&\"'" else character
 
 
 def _parts(element: Element, vocabulary: Vocabulary) -> Iterator[Element]:
@@ -216,7 +198,9 @@ class _Converter(tree.Builder):
                 tag = "th"
             role = {"role": _ROLES[tag]} if tag in _ROLES else {}
             spans = {"colspan": node.get("cols", ""), "rowspan": node.get("rows", "")}
-            element = self.element(parent, "aside" if role else tag, spans | node.attrib | role)
+            element = self.element(
+                parent, "aside" if role else tag, spans | dict(node.attrib) | role
+            )
             self.before = self.before if tag in tree.INLINE else ""
             self.add_content(node, element)
             self.before = self.before if tag in tree.INLINE else ""

@@ -1,11 +1,11 @@
 """JATS, the XML format of journals and PubMed Central."""
 
 from collections.abc import Iterator
-from xml.etree.ElementTree import Element
 
 from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.metadata import clean_names, first_date, make_date
 from foveate.documents.readers import xml
+from foveate.documents.readers.office.package import Element
 
 _JATS = xml.Vocabulary(
     title=".//title-group/article-title",

@@ -1,11 +1,11 @@
 """TEI, the XML format of scholarly editions and GROBID."""
 
 from collections.abc import Iterator
-from xml.etree.ElementTree import Element
 
 from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import xml
+from foveate.documents.readers.office.package import Element
 
 _TEI = xml.Vocabulary(
     title=".//titleStmt/title",
