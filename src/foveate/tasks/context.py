@@ -236,7 +236,7 @@ def fit(
     if len(documents) > 1:
         budget -= count([documents_left_out(len(documents))])[0]
     node_costs = np.where(is_required, 0, tree.costs)
-    prompt = None
+    best = None
     while budget >= 0:
         is_open = best_cut(tree.gains, node_costs, tree.ends, budget) | is_required
         opened = set(tree.part[is_open & tree.is_heading].tolist())
@@ -247,15 +247,15 @@ def fit(
         [used] = count([text])
         if used <= tokens:
             seen = float(tree.gains[is_open].sum())
-            if prompt is not None and seen <= prompt.seen:
+            if best is not None and seen <= best[2]:
                 break
-            prompt = _prompt(text, used, seen, documents, shown)
-        elif prompt is not None:
+            best = text, used, seen, shown
+        elif best is not None:
             break
         budget += tokens - used  # what marks did not take; or tokenizers are not additive
-    if prompt is None:
+    if best is None:
         raise ValueError(f"{tokens:,} tokens are too few even for the title: give a larger budget")
-    return prompt
+    return _prompt(*best, documents)
 
 
 class _Tree(NamedTuple):
@@ -358,7 +358,7 @@ def _is_required(parts: Sequence[Part], tree: _Tree, tokens: int, *, is_single: 
 
 
 def _prompt(
-    text: str, tokens: int, seen: float, documents: Sequence[Document], shown: Sequence[int]
+    text: str, tokens: int, seen: float, shown: Sequence[int], documents: Sequence[Document]
 ) -> Prompt:
     """Locate the sentences that are shown."""
     spans: dict[int, Span] = {}
