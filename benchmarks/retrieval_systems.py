@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 from foveate import Document, Encoder
 from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
-from foveate.tasks.bm25 import bm25, count_terms
+from foveate.tasks.bm25 import Words, bm25
 from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.relevance import relevance, weighted_mean
 from foveate.tasks.terms import terms
@@ -264,8 +264,11 @@ def match_words(texts: Sequence[str], queries: Sequence[str]) -> Tensor:
     """Compute BM25 of texts for each query: `(queries, texts)`."""
     wanted = [dict.fromkeys(terms(query)) for query in queries]
     columns = {term: i for i, term in enumerate(dict.fromkeys(t for q in wanted for t in q))}
-    counts, lengths = count_terms([*columns], texts)
-    return torch.stack([bm25(counts[:, [columns[t] for t in query]], lengths) for query in wanted])
+    words = Words(texts)
+    counts = words.count([*columns])
+    return torch.stack(
+        [bm25(counts[:, [columns[t] for t in query]], words.lengths) for query in wanted]
+    )
 
 
 def running_text(document: Document) -> tuple[list[str], list[int]]:

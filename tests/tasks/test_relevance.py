@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from foveate import Document, search
 from foveate.inference import DocumentVectors
 from foveate.inference.encoder import Context
-from foveate.tasks.bm25 import bm25, count_terms
+from foveate.tasks.bm25 import Words, bm25
 from foveate.tasks.relevance import match, relevance
 from foveate.tasks.terms import terms
 from foveate.tasks.weights import WEIGHTS
@@ -178,8 +178,8 @@ def test_terms_are_words_identifiers_and_pairs_of_characters():
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=6))
 def test_scores_are_between_0_and_1_and_those_without_a_word_score_0(texts):
-    counts, lengths = count_terms(["a", "b", "z"], map(" ".join, texts))
-    scores = bm25(counts, lengths)
+    words = Words(map(" ".join, texts))
+    scores = bm25(words.count(["a", "b", "z"]), words.lengths)
     assert scores.shape == (len(texts),)
     for text, score in zip(texts, scores.tolist(), strict=True):
         assert 0 <= score < 1
@@ -191,17 +191,18 @@ def test_scores_are_those_of_bm25s_up_to_a_factor(texts):
     library = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
     library.index([[*text, "filler"] for text in texts], show_progress=False)
     expected = torch.tensor(library.get_scores(["a", "b", "filler"]), dtype=torch.float64)
-    counts, lengths = count_terms(["a", "b", "filler"], (" ".join([*t, "filler"]) for t in texts))
-    scores = bm25(counts, lengths).double()
+    words = Words(" ".join([*text, "filler"]) for text in texts)
+    scores = bm25(words.count(["a", "b", "filler"]), words.lengths).double()
     factor = expected.norm() / scores.norm()
     assert (factor * scores - expected).norm() < 1e-5 * expected.norm()
 
 
 def test_rare_words_count_for_more():
-    counts, lengths = count_terms(["rare", "usual"], ["rare word", *["usual word"] * 9])
-    scores = bm25(counts, lengths)
+    words = Words(["rare word", *["usual word"] * 9])
+    scores = bm25(words.count(["rare", "usual"]), words.lengths)
     assert scores[0] > 2 * scores[1]
 
 
 def test_a_query_without_words_matches_nothing():
-    assert bm25(*count_terms([], ["some words", "more"])).tolist() == [0, 0]
+    words = Words(["some words", "more"])
+    assert bm25(words.count([]), words.lengths).tolist() == [0, 0]

@@ -4,8 +4,9 @@ Rare words and identifiers ("topic57", "foo_bar", "§ 3") are what embeddings bl
 query at a time, so only its words are counted, and no inverted index is built.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain, count
 
 import torch
 from torch import Tensor
@@ -14,30 +15,33 @@ from foveate.tasks.terms import terms
 from foveate.tasks.weights import LENGTH_NORMALIZATION, SATURATION
 
 
-def count_terms(query: Sequence[str], texts: Iterable[str]) -> tuple[Tensor, Tensor]:
-    """Count the terms of texts.
+class Words:
+    """The terms of texts, which are listed once for all queries.
 
     Args:
-        query: The terms of a query, each once.
         texts: The texts.
 
-    Returns:
-        How often each text has each of the query's terms, `(texts, terms)`, and how many terms it
-        has in all, `(texts,)`.
+    Attributes:
+        lengths: `(texts,)` int64, how many terms each text has.
     """
-    wanted = frozenset(query)
-    none = [0] * len(query)
-    counts: list[list[int]] = []
-    lengths: list[int] = []
-    for text in texts:
-        found = terms(text)
-        if wanted.isdisjoint(found):
-            counts.append(none)
-        else:
-            count = Counter(found)
-            counts.append([count[term] for term in query])
-        lengths.append(len(found))
-    return torch.tensor(counts).view(len(lengths), len(query)), torch.tensor(lengths)
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        listed = [terms(text) for text in texts]
+        numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        found = [*map(numbers.__getitem__, chain.from_iterable(listed))]
+        self.lengths = torch.tensor([*map(len, listed)], dtype=torch.int64)
+        self._numbers = dict(numbers)
+        self._terms = torch.tensor(found, dtype=torch.int32)  # of all texts, one after the other
+        self._text_idx = torch.arange(len(listed)).repeat_interleave(self.lengths)
+
+    def count(self, query: Sequence[str]) -> Tensor:
+        """Count how often each text has each term of a query: `(texts, terms)` int64."""
+        counts = torch.zeros(len(self.lengths), len(query), dtype=torch.int64)
+        for column, term in enumerate(query):
+            if term in self._numbers:
+                having = self._text_idx[self._terms == self._numbers[term]]
+                counts[:, column] = having.bincount(minlength=len(self.lengths))
+        return counts
 
 
 def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
@@ -51,7 +55,7 @@ def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
     every word of the query forever; so scores are comparable across queries.
 
     Args:
-        counts: `(texts, terms)`, see `count_terms`.
+        counts: `(texts, terms)`, see `Words.count`.
         lengths: `(texts,)`.
 
     Returns:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
 from foveate.inference import DocumentVectors, Encoder, as_encoder
@@ -23,7 +25,7 @@ from foveate.tasks.prompt import (
     passage_text,
     render,
 )
-from foveate.tasks.relevance import relevance, unrelated_cosines
+from foveate.tasks.relevance import encode_query, relevance, unrelated_cosines
 from foveate.tasks.summarize import importance
 from foveate.tasks.tokens import DEFAULT_TOKENS, Counter, estimate_tokens, token_counter
 from foveate.tasks.weights import relative
@@ -169,13 +171,14 @@ def weigh(
         parts: Their `outline`.
         encoder: The encoder that made them.
     """
-    if query is None or asks_for_overview(query, encoder):
+    query_vectors = None if query is None else encode_query(query, documents[0].language, encoder)
+    if query is None or query_vectors is None or asks_for_overview(query_vectors[0], encoder):
         gists = [
             importance(document, its_vectors, encoder)
             for document, its_vectors in zip(documents, vectors, strict=True)
         ]
         return _softmax(torch.cat(gists).numpy() / GIST_TEMPERATURE)
-    scores = torch.cat(relevance(query, documents, vectors, encoder)).numpy()
+    scores = torch.cat(relevance(query, documents, vectors, encoder, query_vectors)).numpy()
     texts = [f" {one.text}" for document in documents for one in document.sentences()]
     sizes = np.array(estimate_tokens(texts), np.float64)
     inside = [slice(part.sentences.start, part.sentences.stop) for part in parts]
@@ -183,18 +186,28 @@ def weigh(
     return _softmax(near / TEMPERATURE)
 
 
-def asks_for_overview(query: str, encoder: Encoder) -> bool:
+def asks_for_overview(query_vector: Tensor, encoder: Encoder) -> bool:
     """Return whether a query asks what a whole document says.
+
+    Args:
+        query_vector: `(dimension,)`, of unit length.
+        encoder: The encoder that made it.
 
     Example:
         >>> from foveate import Encoder
         >>> encoder = Encoder.from_pretrained()
-        >>> [asks_for_overview(one, encoder) for one in ("Summarize it.", "Who eats cod?")]
+        >>> vectors = encoder.encode_queries(["Summarize it.", "Who eats cod?"])
+        >>> [asks_for_overview(vector / vector.norm(), encoder) for vector in vectors]
         [True, False]
     """
-    vectors = unit(encoder.encode_queries([query, *OVERVIEWS]))
-    unrelated = unrelated_cosines(vectors[:1], encoder)
-    return bool((relative(vectors[1:] @ vectors[0], unrelated) > OVERVIEW_THRESHOLD).any())
+    if encoder not in _overviews:
+        _overviews[encoder] = unit(encoder.encode_queries(OVERVIEWS))
+    unrelated = unrelated_cosines(query_vector[None], encoder)
+    cosines = _overviews[encoder] @ query_vector
+    return bool((relative(cosines, unrelated) > OVERVIEW_THRESHOLD).any())
+
+
+_overviews: WeakKeyDictionary[Encoder, Tensor] = WeakKeyDictionary()
 
 
 def fit(
@@ -223,7 +236,7 @@ def fit(
     if len(documents) > 1:
         budget -= count([documents_left_out(len(documents))])[0]
     node_costs = np.where(is_required, 0, tree.costs)
-    prompt = None
+    best = None
     while budget >= 0:
         is_open = best_cut(tree.gains, node_costs, tree.ends, budget) | is_required
         opened = set(tree.part[is_open & tree.is_heading].tolist())
@@ -234,15 +247,15 @@ def fit(
         [used] = count([text])
         if used <= tokens:
             seen = float(tree.gains[is_open].sum())
-            if prompt is not None and seen <= prompt.seen:
+            if best is not None and seen <= best[2]:
                 break
-            prompt = _prompt(text, used, seen, documents, shown)
-        elif prompt is not None:
+            best = text, used, seen, shown
+        elif best is not None:
             break
         budget += tokens - used  # what marks did not take; or tokenizers are not additive
-    if prompt is None:
+    if best is None:
         raise ValueError(f"{tokens:,} tokens are too few even for the title: give a larger budget")
-    return prompt
+    return _prompt(*best, documents)
 
 
 class _Tree(NamedTuple):
@@ -345,7 +358,7 @@ def _is_required(parts: Sequence[Part], tree: _Tree, tokens: int, *, is_single: 
 
 
 def _prompt(
-    text: str, tokens: int, seen: float, documents: Sequence[Document], shown: Sequence[int]
+    text: str, tokens: int, seen: float, shown: Sequence[int], documents: Sequence[Document]
 ) -> Prompt:
     """Locate the sentences that are shown."""
     spans: dict[int, Span] = {}

@@ -25,8 +25,8 @@ def best_cut(gains: Floats, costs: Ints, ends: Ints, budget: int) -> Mask:
            r_i = gains_i - λ costs_i + Σ_{children j} max(r_j, 0)
 
        and max_X Σ (gains - λ costs) + λ budget bounds the optimum from above. λ is the lowest price
-       found at which that cut fits; it and what fits of the cut that just does not bound the
-       optimum from below. A node is left closed if opening it, or opened if closing it, would
+       found at which that cut fits; it bounds the optimum from below, with what else fits, those
+       of the highest r first. A node is left closed if opening it, or opened if closing it, would
        lower the upper bound below the lower one.
     2. The others are chosen by dynamic programming. With f_i(b) the highest gain of the nodes from
        i on, in preorder, for b tokens,
@@ -81,8 +81,8 @@ def _decide(gains: Floats, costs: Ints, ends: Ints, budget: int) -> tuple[Mask, 
     lower = gains[is_open].sum()
     room = budget - int(costs[is_open].sum())
     is_filled = is_open.copy()
-    next_ones = [level[price(low)[1][level] & ~is_open[level]] for level in levels]
-    for node in np.concatenate([one[np.argsort(-gains[one])] for one in next_ones]).tolist():
+    by_level = [level[~is_open[level] & (costs[level] <= room)] for level in levels]
+    for node in np.concatenate([one[np.argsort(-net[one])] for one in by_level]).tolist():
         if costs[node] <= room and (parents[node] < 0 or is_filled[parents[node]]):
             is_filled[node] = True
             lower += gains[node]

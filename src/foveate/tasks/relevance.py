@@ -11,6 +11,7 @@ is 0 for an unrelated text and 1 for the query itself. It does not depend on wha
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from foveate.documents import Document
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.inference import DocumentVectors, Encoder
-from foveate.tasks.bm25 import bm25, count_terms
+from foveate.tasks.bm25 import Words, bm25
 from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import relative, sentence_weights
@@ -46,22 +47,33 @@ class Matches(NamedTuple):
     documents: Tensor
 
 
+def encode_query(query: str, language: str | None, encoder: Encoder) -> Tensor:
+    """Encode a query and, if it has several, its sentences: `(texts, dimension)`, unit vectors."""
+    sentences = [query[start:end] for start, end in split_sentences(query, language or FALLBACK)]
+    return unit(encoder.encode_queries([query, *sentences] if len(sentences) > 1 else [query]))
+
+
 def match(
-    query: str, documents: Sequence[Document], vectors: Sequence[DocumentVectors], encoder: Encoder
+    query: str,
+    documents: Sequence[Document],
+    vectors: Sequence[DocumentVectors],
+    encoder: Encoder,
+    query_vectors: Tensor | None = None,
 ) -> Matches:
     """Compare documents and their parts with a query.
 
     Args:
         query: The query.
         documents: Documents.
-        vectors: Their vectors.
+        vectors: Their vectors. As long as these are kept, so are the words of the documents.
         encoder: The encoder that made them.
+        query_vectors: What `encode_query` returns, if it is known already.
     """
-    language = documents[0].language or FALLBACK
-    parts = [query[start:end] for start, end in split_sentences(query, language)]
-    query_vectors = unit(encoder.encode_queries([query, *parts]))
+    if query_vectors is None:
+        query_vectors = encode_query(query, documents[0].language, encoder)
+    num_sentences = max(len(query_vectors) - 1, 1)  # of the query
     unrelated = unrelated_cosines(query_vectors, encoder)
-    words = _match_words(query, documents)
+    words = _match_words(query, documents, vectors)
     sentences, sections, closest = [], [], []
     for document, its_vectors, sentence_words, section_words in zip(
         documents, vectors, words.sentences, words.sections, strict=True
@@ -91,12 +103,16 @@ def match(
                 dim=1,
             )
         )
-        closest.append(of_sentences[:, 1:].amax(0).mean())
+        closest.append(of_sentences[:, -num_sentences:].amax(0).mean())
     return Matches(sentences, sections, torch.stack([torch.stack(closest), words.documents], 1))
 
 
 def relevance(
-    query: str, documents: Sequence[Document], vectors: Sequence[DocumentVectors], encoder: Encoder
+    query: str,
+    documents: Sequence[Document],
+    vectors: Sequence[DocumentVectors],
+    encoder: Encoder,
+    query_vectors: Tensor | None = None,
 ) -> list[Tensor]:
     """Score each sentence of documents by the weighted mean of its `Matches`.
 
@@ -105,11 +121,12 @@ def relevance(
         documents: Documents.
         vectors: Their vectors.
         encoder: The encoder that made them.
+        query_vectors: See `match`.
 
     Returns:
         For each document, `(sentences,)` float64, at most 1.
     """
-    found = match(query, documents, vectors, encoder).sentences
+    found = match(query, documents, vectors, encoder, query_vectors).sentences
     weights = sentence_weights(query, encoder.context)
     return [weighted_mean(features, weights) for features in found]
 
@@ -138,29 +155,48 @@ class _WordMatches(NamedTuple):
     documents: Tensor
 
 
-def _match_words(query: str, documents: Sequence[Document]) -> _WordMatches:
+class _DocumentWords:
+    """The words of a document: its sentences, the titles above each section, and its outline."""
+
+    def __init__(self, document: Document) -> None:
+        self.sentences = Words(sentence.text for sentence in document.sentences())
+        self.titles = Words(titles_above(document))
+        self.outline = Words([all_titles(document)])
+
+
+_words: WeakKeyDictionary[DocumentVectors, _DocumentWords] = WeakKeyDictionary()
+
+
+def _words_of(document: Document, vectors: DocumentVectors) -> _DocumentWords:
+    """Return the words of a document, which are listed once for as long as its vectors live."""
+    if vectors not in _words:
+        _words[vectors] = _DocumentWords(document)
+    return _words[vectors]
+
+
+def _match_words(
+    query: str, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
+) -> _WordMatches:
     wanted = list(dict.fromkeys(terms(query)))
+    found = [_words_of(*both) for both in zip(documents, vectors, strict=True)]
     walked = [list(document.walk()) for document in documents]
     sizes = [section.num_own_sentences for sections in walked for _, section in sections]
     section_idx = _owners(sizes)
     document_idx = _owners([len(sections) for sections in walked])
 
-    sentences = count_terms(
-        wanted, (sentence.text for document in documents for sentence in document.sentences())
-    )
-    headings = count_terms(
-        wanted, (titles for document in documents for titles in titles_above(document))
-    )
-    outlines = count_terms(wanted, map(all_titles, documents))
-    of_sentences = bm25(*sentences)
-    of_sections = bm25(*_add(headings, sentences, section_idx))
-    of_documents = bm25(*_add(outlines, sentences, document_idx[section_idx]))
-    num_sentences = torch.bincount(document_idx[section_idx], minlength=len(documents)).tolist()
+    sentences = _count(wanted, [one.sentences for one in found])
+    titles = _count(wanted, [one.titles for one in found])
+    outlines = _count(wanted, [one.outline for one in found])
     return _WordMatches(
-        of_sentences.split(num_sentences),
-        of_sections.split([len(sections) for sections in walked]),
-        of_documents,
+        bm25(*sentences).split([len(one.sentences.lengths) for one in found]),
+        bm25(*_add(titles, sentences, section_idx)).split([len(sections) for sections in walked]),
+        bm25(*_add(outlines, sentences, document_idx[section_idx])),
     )
+
+
+def _count(query: Sequence[str], words: Sequence[Words]) -> tuple[Tensor, Tensor]:
+    """Count the terms of a query in texts `(texts, terms)`, and all their terms `(texts,)`."""
+    return torch.cat([one.count(query) for one in words]), torch.cat([one.lengths for one in words])
 
 
 def _owners(sizes: Sequence[int]) -> Tensor:
