@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from foveate.index.build import Changes, Workers
+    from foveate.index.qdrant import QdrantStore
     from foveate.inference import DocumentVectors, Encoder
     from foveate.inference.query_encoder import QueryEncoder
     from foveate.tasks.ask import Answer
@@ -113,7 +114,10 @@ class Index:
     """
 
     def __init__(
-        self, store: Store, model: "Encoder | str | PathLike[str] | None" = None, **options: Any
+        self,
+        store: "Store | QdrantStore",
+        model: "Encoder | str | PathLike[str] | None" = None,
+        **options: Any,
     ) -> None:
         self._store = store
         self._model = model
@@ -136,17 +140,19 @@ class Index:
         path: str | PathLike[str],
         *,
         model: "Encoder | str | PathLike[str] | None" = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Self:
         """Open a library.
 
         Args:
-            path: Its folder, or its URL in an object store, such as "s3://bucket/papers.library".
+            path: Its folder, its URL in an object store, such as "s3://bucket/papers.library", or
+                "qdrant://HOST:PORT/COLLECTION", see `export`.
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library.
             storage_options: What gives access to the object store, such as `region`; by default
-                what the environment says. See https://lance.org/guide/object_store/.
+                what the environment says. See https://lance.org/guide/object_store/. Of Qdrant,
+                options of its client.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
@@ -155,7 +161,7 @@ class Index:
             ValueError: The path is a file, or the library is damaged, or of another version.
         """
         store = _store(path, storage_options)
-        store.open()
+        store.engine()
         return cls(store, model, **options)
 
     @classmethod
@@ -165,7 +171,7 @@ class Index:
         *,
         exist_ok: bool = False,
         model: "Encoder | str | PathLike[str] | None" = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Self:
         """Begin a library, whose folder is made when something is first added.
@@ -187,13 +193,23 @@ class Index:
                 raise FileExistsError(
                     f"there is a library in {path} already: open it with Index.open"
                 )
-            store.open()
+            store.engine()
         return cls(store, model, **options)
 
     @property
     def path(self) -> str | Path:
         """The library's folder, or its URL in an object store."""
         return self._store.place
+
+    @property
+    def _table(self) -> Store:
+        """Where the library is stored, if it can be changed there."""
+        if not isinstance(self._store, Store):
+            raise ValueError(
+                f"{self.path} can only be searched: change the library that it was exported from, "
+                "and export that again"
+            )
+        return self._store
 
     @property
     def state(self) -> State:
@@ -206,7 +222,7 @@ class Index:
 
     def size(self) -> int:
         """Return the total size of the library's files in bytes."""
-        return self._store.size()
+        return self._table.size()
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -254,7 +270,7 @@ class Index:
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
         model = self._identity()
-        with self._store.writing(model, self._unrelated) as writer:
+        with self._table.writing(model, self._unrelated) as writer:
             job = Job(writer, self._matching_encoder, model, on_error is None, options)
             builder = Builder(job, cluster or ReaderPool(), on_error, on_file)
             sources = self._sources(paths, builder.fail, builder.skip)
@@ -295,7 +311,7 @@ class Index:
                     f"`foveate library list {self.path}` shows what it has"
                 )
             numbers |= matching
-        with self._store.writing(self.state.model, self._unrelated) as writer:
+        with self._table.writing(self.state.model, self._unrelated) as writer:
             writer.delete(sorted(numbers))
             writer.commit()
             writer.tidy(is_end=True)
@@ -534,37 +550,50 @@ class Index:
         """
         from foveate.index.verify import verify
 
-        return list(verify(self._store))
+        return list(verify(self._table))
 
-    def export(self, path: str | PathLike[str]) -> int:
-        """Write a Parquet file of all rows, completely or not at all, for another search engine.
+    def export(
+        self, target: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+    ) -> int:
+        """Copy all rows to another search engine: into a Parquet file, or a collection of Qdrant.
 
         Each document, section and sentence has a row with the columns of
         `foveate.index.schema.schema`: a `key` that is never given to another one, its terms, and
-        its vector. The rows without a `level` hold in how many sentences, sections and documents
-        each word is (`words`, `frequencies`), and how many of each there are (`totals`).
+        its vector. In a file, the rows without a `level` hold in how many sentences, sections and
+        documents each word is (`words`, `frequencies`), and how many of each there are (`totals`).
+        A collection can be opened and searched like this library. If it is exported again, only
+        what has changed is sent.
+
+        Args:
+            target: The file, or "qdrant://HOST:PORT/COLLECTION".
+            storage_options: Options of `QdrantClient`, such as `api_key`.
 
         Returns:
-            The number of rows.
+            The number of rows that were written.
 
         Raises:
             FileNotFoundError: There is no library.
-            OSError: The file cannot be written.
+            ImportError: Qdrant's client is not installed.
+            OSError: The file cannot be written, or Qdrant cannot be reached.
         """
+        from foveate.index.lance import LanceEngine
+
+        engine = LanceEngine(self._table)
+        other = _store(target, storage_options)
+        if not isinstance(other, Store):
+            return other.write(engine)
         import pyarrow.parquet as pq
 
-        num_rows = 0
-        with self._store.explained(), atomic_write(path) as temporary:
-            reader = self._store.open().scanner().to_reader()
+        with engine.store.explained(), atomic_write(target) as temporary:
+            reader = engine.table.scanner().to_reader()
             with pq.ParquetWriter(temporary, reader.schema) as file:
                 for batch in reader:
                     file.write_batch(batch)
-                    num_rows += batch.num_rows
-        return num_rows
+        return int(engine.table.count_rows())
 
     def compact(self) -> None:
         """Merge small writes, and reclaim the space of what was removed."""
-        with self._store.writing(self.state.model, self._unrelated) as writer:
+        with self._table.writing(self.state.model, self._unrelated) as writer:
             writer.optimize()
 
     @property
@@ -683,7 +712,7 @@ class Index:
         on_error: ErrorHandler,
         on_skip: Callable[[Path], None],
     ) -> Iterator[Source]:
-        own = self._store.folder and self._store.folder.absolute()
+        own = self._table.folder and self._table.folder.absolute()
         for source in find_sources(paths, on_error, on_skip):
             name = name_as_text(source.path)
             if name != str(source.path):  # which a table cannot hold
@@ -700,7 +729,7 @@ class Index:
         # A whole folder that is missing may be on a disk that is not mounted.
         present = [folder for folder in folders if not is_gone(folder)]
         gone: dict[str, list[int]] = {}
-        rows = self._store.read(self._store.open(), ("file", "document"), "level = 'document'")
+        rows = self._table.read(self._table.open(), ("file", "document"), "level = 'document'")
         for row in rows.to_pylist():
             file = row["file"]
             is_inside = file in folders or any(_is_under(file, one) for one in present)
@@ -709,10 +738,19 @@ class Index:
         return gone.values()
 
 
-def _store(path: str | PathLike[str], options: Mapping[str, str] | None) -> Store:
-    if is_url(path):
-        return Store(re.sub(":/+", "://", os.fspath(path), count=1), options)  # a Path drops one
-    return Store(Path(path), options)
+def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Store | QdrantStore":
+    if not is_url(path):
+        return Store(Path(path), options)
+    url = re.sub(":/+", "://", os.fspath(path), count=1)  # a Path drops one
+    if not url.startswith("qdrant://"):
+        return Store(url, options)
+    try:
+        from foveate.index.qdrant import QdrantStore
+    except ImportError as error:
+        raise ImportError(
+            "a library in Qdrant needs its client: run `pip install 'foveate[qdrant]'`"
+        ) from error
+    return QdrantStore(url, options)
 
 
 def _is_under(file: str, folder: str) -> bool:
