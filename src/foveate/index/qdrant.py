@@ -153,10 +153,8 @@ class QdrantStore:
             # Words that no text has any more are those of an earlier version.
             no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
             current = _matches("version", [engine.state.version])
-            selector = models.FilterSelector(
-                filter=models.Filter(must=[no_row], must_not=[current])
-            )
-            self.client.delete(self.collection, selector)
+            outdated = models.Filter(must=[no_row], must_not=[current])
+            self.client.delete(self.collection, models.FilterSelector(filter=outdated))
         return number
 
     def _create(self, dimension: int) -> None:
@@ -245,11 +243,11 @@ class QdrantEngine:
         arrays = []
         for name in columns:
             if name == "vector":
-                values = np.array([point.vector["vector"] for point in points], np.float16)
+                vectors = np.array([point.vector["vector"] for point in points], np.float16)
                 size = self.state.model.dimension
-                arrays.append(pa.FixedSizeListArray.from_arrays(values.reshape(-1), size))
+                arrays.append(pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), size))
                 continue
-            values = [point.payload.get(name) for point in points]
+            values: list[Any] = [point.payload.get(name) for point in points]
             if name in _TIMES:
                 values = [datetime.fromisoformat(value) for value in values]
             if name == "content":
@@ -324,7 +322,8 @@ def _filter(node: Any) -> models.Filter:
             return models.Filter(must_not=[_filter(node.this)])
         case exp.Is(this=exp.Column() as column, expression=exp.Null()):
             empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=column.name))
-            return models.Filter(**{"must_not" if node.args.get("negate") else "must": [empty]})
+            is_not = node.args.get("negate")
+            return models.Filter(must_not=[empty]) if is_not else models.Filter(must=[empty])
         case exp.ArrayContains(this=exp.Column() as column, expression=value):
             return _matches(column.name, [_value(value)])
         case exp.In(this=exp.Column() as column):
