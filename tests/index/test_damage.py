@@ -50,6 +50,7 @@ def test_a_truncated_or_missing_file_is_noticed(library, folder, small_encoder):
         path.write_bytes(content[: len(content) // 2])
     with pytest.raises(LibraryError, match=r"cannot be read \(.*restore it from a copy"):
         read_all(Index.open(library.path, model=small_encoder))
+    assert library.verify()
     for path in paths:
         path.unlink()
     with pytest.raises((LibraryError, FileNotFoundError)):

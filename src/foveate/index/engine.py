@@ -61,6 +61,21 @@ class Engine(Protocol):
         """Read the rows with some keys that satisfy a condition, in the order of their keys."""
         ...
 
+    def runs(
+        self,
+        firsts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.integer],
+        columns: Sequence[str],
+    ) -> pa.Table:
+        """Read runs of rows with keys that follow each other, from their first keys, in any order.
+
+        Args:
+            firsts: `(runs,)`.
+            sizes: `(runs,)`.
+            columns: What to read.
+        """
+        ...
+
     def read(
         self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
     ) -> pa.Table:
@@ -99,3 +114,14 @@ def keys_of(rows: pa.Table) -> npt.NDArray[np.int64]:
     """Return the keys of rows."""
     keys: npt.NDArray[np.int64] = rows["key"].to_numpy()
     return keys
+
+
+def ranges(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """Return the indices in some ranges, one range after the other.
+
+    Example:
+        >>> ranges(np.array([7, 2]), np.array([2, 3])).tolist()
+        [7, 8, 2, 3, 4]
+    """
+    total = int(sizes.sum())
+    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)

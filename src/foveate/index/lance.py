@@ -89,6 +89,17 @@ class LanceEngine:
             parts.append(self.read(columns, f"{wanted} AND ({where})" if where else wanted))
         return pa.concat_tables(parts).sort_by("key")
 
+    def runs(
+        self,
+        firsts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.integer],
+        columns: Sequence[str],
+    ) -> pa.Table:
+        """See `Engine`."""
+        runs = zip(firsts.tolist(), (firsts + sizes).tolist(), strict=True)
+        wanted = " OR ".join(f"(key >= {first} AND key < {end})" for first, end in runs)
+        return self.read(columns, wanted or "FALSE")
+
     def read(
         self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
     ) -> pa.Table:

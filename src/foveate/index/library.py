@@ -161,7 +161,7 @@ class Index:
             ValueError: The path is a file, or the library is damaged, or of another version.
         """
         store = _store(path, storage_options)
-        store.engine()
+        store.open()
         return cls(store, model, **options)
 
     @classmethod
@@ -193,7 +193,7 @@ class Index:
                 raise FileExistsError(
                     f"there is a library in {path} already: open it with Index.open"
                 )
-            store.engine()
+            store.open()
         return cls(store, model, **options)
 
     @property
@@ -546,7 +546,6 @@ class Index:
 
         Raises:
             FileNotFoundError: There is no library.
-            LibraryError: Its table cannot be read.
         """
         from foveate.index.verify import verify
 

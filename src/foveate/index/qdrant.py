@@ -20,7 +20,7 @@ import pyarrow as pa
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from foveate.index.engine import weights_of
+from foveate.index.engine import ranges, weights_of
 from foveate.index.schema import TERMS, Level, schema
 from foveate.index.statistics import Totals, WordCounts
 from foveate.index.store import LibraryError, ModelRecord, State
@@ -95,6 +95,14 @@ class QdrantStore:
                 "makes one"
             )
         return QdrantEngine(self, *state)
+
+    def open(self) -> None:
+        """Check that there is a library.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        self.engine()
 
     def stamp(self) -> tuple[int, ...]:
         """Return a value that changes when the library does."""
@@ -268,6 +276,15 @@ class QdrantEngine:
             else:
                 found = client.retrieve(collection, ids, **_of(columns))
         return self._rows(found, columns).sort_by("key")
+
+    def runs(
+        self,
+        firsts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.integer],
+        columns: Sequence[str],
+    ) -> pa.Table:
+        """See `Engine`."""
+        return self.fetch(np.unique(ranges(firsts, sizes)), columns)
 
     def read(
         self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None

@@ -184,18 +184,13 @@ class Request:
 
         Those of a section are the sentences directly in it or, if there are none, all.
         """
-        return self._allowed(_unique(self._inside(units, _num_inside(units), _SCORED)))
+        return self._allowed(self._inside(units, _num_inside(units), _SCORED))
 
     def _inside(
         self, units: pa.Table, sizes: npt.NDArray[np.integer], columns: Sequence[str]
     ) -> pa.Table:
-        """Return the first so many sentences in sections, or all in documents."""
-        if self.by == "section":
-            keys = np.unique(ranges(_first_keys(units), sizes))
-            return self.engine.fetch(keys, columns)
-        numbers = ", ".join(map(str, documents_of(keys_of(units)).tolist())) or "NULL"
-        rows = self.engine.read(columns, f"document IN ({numbers})")
-        return of_level(rows, "sentence")
+        """Return the first so many sentences in sections or documents, in their order."""
+        return _unique(self.engine.runs(_first_keys(units), sizes, columns))
 
     def _allowed(self, rows: pa.Table) -> pa.Table:
         """Return the rows that satisfy the condition."""
@@ -467,14 +462,3 @@ def _order(scores: Floats, rows: pa.Table) -> Ints:
     order = [(name, "ascending") for name in ("score", *_ORDER)]
     idx: Ints = pc.sort_indices(table, sort_keys=order).to_numpy().astype(np.int64)
     return idx
-
-
-def ranges(starts: Ints, sizes: npt.NDArray[np.integer]) -> Ints:
-    """Return the indices in some ranges, one range after the other.
-
-    Example:
-        >>> ranges(np.array([7, 2]), np.array([2, 3])).tolist()
-        [7, 8, 2, 3, 4]
-    """
-    total = int(sizes.sum())
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)

@@ -10,7 +10,7 @@ from foveate.index.lance import LanceEngine
 from foveate.index.records import Entry, FileRecord, rows, unpack_document
 from foveate.index.schema import LEVELS, vectors_of
 from foveate.index.statistics import Totals, WordCounts, count
-from foveate.index.store import Store, reason_of
+from foveate.index.store import LibraryError, Store, reason_of
 
 _MAX_ERROR = 1e-2  # of a vector's length, which is 1 but for the rounding to float16
 _OF_FILE = ("sha256", "size", "modified", "indexed", "content")
@@ -25,12 +25,13 @@ def verify(store: Store) -> Iterator[str]:
 
     Documents are read one at a time: each is unpacked, and its rows are compared with those that
     would be written for it now.
-
-    Raises:
-        LibraryError: The table cannot be read.
     """
-    engine = LanceEngine(store)
-    outline = engine.read(["document", "source"], "level = 'document'").sort_by("document")
+    try:
+        engine = LanceEngine(store)
+        outline = engine.read(["document", "source"], "level = 'document'").sort_by("document")
+    except LibraryError as error:
+        yield str(error)
+        return
     totals, counts = Totals(), WordCounts.total([])
     for row in outline.to_pylist():
         number, source = row["document"], row["source"]
