@@ -16,7 +16,7 @@ from foveate.index.store import Store, reason_of
 
 _KEYS_PER_CONDITION = 5_000
 
-_PROBES, _REFINED = 200, 2
+_PROBES, _REFINED = 100, 2
 """Partitions of the index of vectors that are searched, and how many times more vectors than are
 asked for are then compared exactly."""
 
