@@ -20,8 +20,8 @@ files with random vectors are written again and again, until the library has `--
 long each tenth took shows whether the rate falls as the library grows.
 
 Each library is compared with that of the one process: `same_rows` says whether all tables are
-equal bit for bit, but for the times at which files were added; `same_hits` whether queries have
-the same hits with the same scores.
+equal bit for bit, but for the numbers of documents and the times at which files were added;
+`same_hits` whether queries have the same hits with the same scores.
 """
 
 import argparse
@@ -50,12 +50,13 @@ import torch
 import arguments
 import report
 from foveate import Document, Index
-from foveate.index.build import Builder, Job, Part, in_this_process
+from foveate.index.build import Builder, Job, in_this_process
 from foveate.index.ray import RayCluster
-from foveate.index.reading import File, Unit, group_files
+from foveate.index.reading import File, Part, Unit, group_files
 from foveate.index.sources import Source
 from foveate.index.store import Store
 from foveate.inference import DocumentVectors
+from foveate.tasks.hits import Hit
 from library import make_queries, write_files
 
 PATIENCE = 600
@@ -71,7 +72,7 @@ def build(
     cluster = None if address is None else RayCluster(address, workers=num_nodes)
     start = time.perf_counter()
 
-    def report_file() -> None:
+    def report_file(size: int) -> None:
         print(json.dumps(time.perf_counter() - start), flush=True)
 
     changes = index.add(files, on_error=print, on_file=report_file, cluster=cluster)
@@ -160,12 +161,10 @@ def measure_writer(library: Path, files: Path, num_sentences: int) -> dict[str, 
     """Write parts that are ready again and again."""
     model = Index.open(library, device="cpu")._identity()
     encoder: Any = RandomVectors(model.dimension)
-    job = Job(lambda: encoder, model, False, {})
     sources = [File(str(path), path.stat().st_size, Source(path)) for path in files.iterdir()]
-    parts = list(in_this_process(job, group_files(sources)))
     tenths: list[float] = []
 
-    def engine(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
+    def workers(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
         for copy, part in enumerate(cycle(parts)):
             written = builder.changes.num_sentences
             if written >= num_sentences * (len(tenths) + 1) / 10:
@@ -177,7 +176,9 @@ def measure_writer(library: Path, files: Path, num_sentences: int) -> dict[str, 
             yield replace(part, done=done)
 
     with Store(library).writing(model, lambda: [0.0] * model.dimension) as writer:
-        builder = Builder(writer, job, engine)
+        job = Job(writer, lambda: encoder, model, False, {})
+        parts = list(in_this_process(job, group_files(sources)))
+        builder = Builder(job, workers)
         start = time.perf_counter()
         builder.add([], [])
         builder.commit()
@@ -199,7 +200,7 @@ def kill_worker(nodes: Any) -> None:
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent in raylets and b"MapWorker" in (path / "cmdline").read_bytes():
+            if parent in raylets and b"ray::_Worker" in (path / "cmdline").read_bytes():
                 os.kill(int(path.name), signal.SIGKILL)
                 return
     raise RuntimeError("there is no worker to kill")
@@ -217,7 +218,7 @@ def compare(library: Path, expected: Path) -> dict[str, bool]:
     """Compare two libraries, row by row and by what is found in them."""
     index, other = Index.open(library, device="cpu"), Index.open(expected, device="cpu")
     queries = make_queries(other, 50)
-    hits = all(index.search(one, top_k=20) == other.search(one, top_k=20) for one in queries)
+    hits = all(found(index, one) == found(other, one) for one in queries)
     return {
         "same_rows": rows(index) == rows(other),
         "same_counts": (len(index), index.state.num_sentences)
@@ -227,10 +228,16 @@ def compare(library: Path, expected: Path) -> dict[str, bool]:
     }
 
 
+def found(index: Index, query: str) -> list[Hit]:
+    """Return the best hits, without the numbers of their documents."""
+    return [replace(hit, document_idx=0) for hit in index.search(query, top_k=20)]
+
+
 def rows(index: Index) -> pa.Table:
-    """Return the sorted rows of all documents, without the times at which files were added."""
-    table = Store(index.path).open().to_table(filter="document >= 0").sort_by("key")
-    return table.drop_columns(["indexed"]).combine_chunks()
+    """Return the sorted rows of all documents, without their numbers and when they were added."""
+    table = Store(Path(index.path)).open().to_table(filter="document >= 0")
+    order = [(name, "ascending") for name in ("file", "member", "level", "position")]
+    return table.sort_by(order).drop_columns(["indexed", "key", "document"]).combine_chunks()
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def measure_queries(index: Index, queries: list[str], peers: bool) -> dict[str, 
         fresh = Index.open(index.path, model=index.encoder)
 
         def run(query: str, by: Unit = by, fresh: Index = fresh) -> Any:
-            return fresh._read(lambda snapshot: search.find(query, snapshot, encoded, by, 10, None))
+            return fresh._read(lambda engine: search.find(query, engine, encoded, by, 10, None))
 
         first, _ = timed(partial(run, queries[0]))
         if by == "passage":

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["LANCE_LOG"] = "error"
@@ -85,11 +86,12 @@ def kill_at(write: int) -> None:
 
         return call
 
-    patched: tuple[tuple[type, tuple[str, ...]], ...] = (
+    patched: tuple[tuple[Any, tuple[str, ...]], ...] = (
         (LanceDataset, ("create_scalar_index", "cleanup_old_versions")),
         (DatasetOptimizer, ("compact_files", "optimize_indices")),
         (Store, ("_create",)),
-        (Writer, ("_write", "_replace", "commit")),
+        (store, ("_write",)),
+        (Writer, ("_replace", "commit")),
     )
     for owner, names in patched:
         for name in names:

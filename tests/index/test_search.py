@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from foveate import Document, Encoder, Index, ask, read_documents, search, summarize
 from foveate.index import search as library_search
-from foveate.index.snapshot import Snapshot
+from foveate.index.lance import LanceEngine
 from foveate.tasks.relevance import unrelated_cosines
 from foveate.tasks.surroundings import surroundings
 
@@ -262,7 +262,7 @@ def test_conditions_that_could_take_all_time_or_memory_are_refused(
     index, folder, monkeypatch, condition, reason
 ):
     index.add(folder)
-    monkeypatch.setattr(Snapshot, "check", None)  # where the process would end
+    monkeypatch.setattr(LanceEngine, "check", None)  # where the process would end
     with pytest.raises(ValueError, match=reason):
         index.search("cod", where=condition)
 
@@ -365,7 +365,7 @@ def test_threads_share_the_model_and_what_was_read(index, folder, small_encoder,
         return small_encoder
 
     monkeypatch.setattr(Encoder, "from_pretrained", slowly(load, calls))
-    monkeypatch.setattr(Snapshot, "__init__", slowly(Snapshot.__init__, calls))
+    monkeypatch.setattr(LanceEngine, "__init__", slowly(LanceEngine.__init__, calls))
     shared = Index.open(index.path)
     start = threading.Barrier(4)
 

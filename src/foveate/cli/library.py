@@ -141,17 +141,27 @@ def verify(library: Folder) -> None:
 @app.command("export")
 def export(
     library: Folder,
-    output: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The Parquet file.", show_default=False)
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A Parquet file, or qdrant://HOST:PORT/COLLECTION.",
+            show_default=False,
+        ),
     ],
 ) -> None:
-    """Write all rows with their terms and vectors to a Parquet file, for another search engine.
+    """Copy all rows with their terms and vectors to another search engine.
+
+    A collection of Qdrant is searched like a library. Only what has changed since
+    the last time is sent.
 
     \b
     foveate library export papers.library papers.parquet
+    foveate library export papers.library qdrant://localhost:6333/papers
+    foveate search "who pays?" --library qdrant://localhost:6333/papers
     """
-    num_rows = common.open_library(library).export(output)
-    common.show_path(common.count(num_rows, "row"), output)
+    num_rows = common.open_library(library).export(target)
+    common.show_path(common.count(num_rows, "row"), target)
 
 
 @app.command("compact")

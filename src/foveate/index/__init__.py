@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from foveate.index.answers import LibrarySentence
     from foveate.index.build import Changes
     from foveate.index.library import Index, LibraryDocument
-    from foveate.index.lock import LockedError
     from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
-    from foveate.index.store import LibraryError
+    from foveate.index.store import LibraryError, LockedError
 
 # Names are loaded when they are first used: processes that only read files need no model.
 _MODULE_OF = {
@@ -24,7 +23,7 @@ _MODULE_OF = {
     "LibraryDocument": "library",
     "LibraryError": "store",
     "LibrarySentence": "answers",
-    "LockedError": "lock",
+    "LockedError": "store",
 }
 
 __all__ = [

@@ -7,11 +7,10 @@ import numpy as np
 import torch
 
 from foveate.documents import Document, Span
-from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import join_sentences
+from foveate.index.engine import Engine, keys_of
 from foveate.index.schema import documents_of, pack_keys, vectors_of
-from foveate.index.search import Request
-from foveate.index.snapshot import Snapshot, keys_of
+from foveate.index.search import Request, language_of
 from foveate.index.vectors import document_vectors
 from foveate.inference import DocumentVectors, Encoder
 from foveate.tasks.candidates import candidates
@@ -37,13 +36,13 @@ class LibrarySentence(SummarySentence):
     document_idx: int
 
 
-def only_document(snapshot: Snapshot, condition: str | None) -> int:
+def only_document(engine: Engine, condition: str | None) -> int:
     """Return the number of the one document that has sentences that satisfy a condition.
 
     Raises:
         ValueError: There is none, or there are several.
     """
-    rows = snapshot.read(["document"], condition or "level = 'sentence'")
+    rows = engine.read(["document"], condition or "level = 'sentence'")
     numbers = rows["document"].unique().to_pylist()
     if len(numbers) != 1:
         raise ValueError(
@@ -53,10 +52,10 @@ def only_document(snapshot: Snapshot, condition: str | None) -> int:
     return int(numbers[0])
 
 
-def read_vectors(snapshot: Snapshot, number: int) -> DocumentVectors:
+def read_vectors(engine: Engine, number: int) -> DocumentVectors:
     """Return the vectors of a document, scaled to unit length and rounded to float16."""
     columns = ("key", "level", "salience", "vector")
-    return document_vectors(snapshot.read(columns, f"document = {number}"))
+    return document_vectors(engine.read(columns, f"document = {number}"))
 
 
 def of_library(summary: Summary, number: int) -> Summary:
@@ -69,7 +68,7 @@ def of_library(summary: Summary, number: int) -> Summary:
 
 def summarize(
     query: str,
-    snapshot: Snapshot,
+    engine: Engine,
     encoder: Encoder,
     sentences: int | None,
     words: int | None,
@@ -82,7 +81,7 @@ def summarize(
 
     Args:
         query: What the summary is about.
-        snapshot: The library.
+        engine: The library.
         encoder: The model that made it.
         sentences: Budget in sentences.
         words: Budget in words instead.
@@ -93,11 +92,11 @@ def summarize(
         The summary. Sentences of the same document are kept together, in its order; those of the
         document whose sentence was chosen first come first.
     """
-    if not snapshot.state.num_documents:
+    if not engine.state.num_documents:
         return Summary("", ())
-    request = Request(query, snapshot, encoder, "document", condition)
-    documents, _, inside = request.units(_DOCUMENTS)
-    inside = inside.filter(inside["is_allowed"])
+    request = Request(query, engine, encoder, "document", condition)
+    documents, _ = request.units(_DOCUMENTS)
+    inside = request.inside(documents)
     keys: list[int] = []
     spans: list[Span] = []
     numbers: list[int] = []
@@ -127,13 +126,13 @@ def summarize(
     in_order_of_choice = list(dict.fromkeys(numbers[i] for i in chosen))
     chosen.sort(key=lambda i: (in_order_of_choice.index(numbers[i]), i))
     picked = tuple(LibrarySentence(spans[i], float(scores[i]), numbers[i]) for i in chosen)
-    language = snapshot.language or FALLBACK
-    return Summary(join_sentences((one.span.text for one in picked), language), picked)
+    texts = (one.span.text for one in picked)
+    return Summary(join_sentences(texts, language_of(engine)), picked)
 
 
 def context(
     query: str | None,
-    snapshot: Snapshot,
+    engine: Engine,
     encoder: Encoder,
     tokens: int,
     count: Counter,
@@ -144,7 +143,7 @@ def context(
 
     Args:
         query: What is looked for; without it, one document must be allowed.
-        snapshot: The library.
+        engine: The library.
         encoder: The model that made it.
         tokens: The budget.
         count: Counts tokens.
@@ -156,18 +155,18 @@ def context(
             small.
     """
     if query is None:
-        numbers = [only_document(snapshot, condition)]
+        numbers = [only_document(engine, condition)]
     else:
-        request = Request(query, snapshot, encoder, "document", condition)
+        request = Request(query, engine, encoder, "document", condition)
         numbers = documents_of(keys_of(request.units(_DOCUMENTS)[0])).tolist()
     if not numbers:
         raise ValueError("no document of the library matches: give other conditions")
     documents = [unpack(number) for number in numbers]
     parts = outline(documents)
-    vectors = [read_vectors(snapshot, number) for number in numbers]
+    vectors = [read_vectors(engine, number) for number in numbers]
     weights = weigh(query, documents, vectors, parts, encoder)
     if condition:
-        allowed = snapshot.read(["key"], condition)["key"].to_numpy()
+        allowed = engine.read(["key"], condition)["key"].to_numpy()
         keys = [
             pack_keys(number, "sentence", np.arange(len(one.sentences)))
             for number, one in zip(numbers, vectors, strict=True)

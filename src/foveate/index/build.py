@@ -1,17 +1,15 @@
 """Adding files and documents to a library, and removing them.
 
-Files are added in three steps. The builder finds those that are new or have changed, and groups
-them into units. An engine has the units read and encoded, in this process or by many others. The
-builder writes and commits the results, in the order of the files.
-
-A unit is read in batches of documents, which are then encoded one by one.
+The builder finds the files that are new or have changed, and groups them into units. Workers read
+and encode the units, a few documents at a time: this process, or many others, which then write what
+they have encoded. The builder writes the rest, and commits.
 """
 
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +20,7 @@ from foveate.documents import Document
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index import reading
-from foveate.index.reading import Batch, Done, File, Unit, group_files, read_unit
+from foveate.index.reading import Done, File, Part, Unit, group_files, read_unit
 from foveate.index.records import FileRecord, renumber
 from foveate.index.sources import Source, describe
 from foveate.index.store import ModelRecord, Writer, quote_list
@@ -74,109 +72,68 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """How the files of a unit become rows.
+    """How the files of a unit become rows of a library.
 
     Attributes:
+        writer: The writer of the library.
         load_encoder: Returns the model, which is loaded only if there is something to encode.
         model: What identifies it.
         stops_at_error: Whether to stop at the first file that cannot be read.
         options: Options of `read_documents`.
     """
 
+    writer: Writer
     load_encoder: Callable[[], Encoder]
     model: ModelRecord
     stops_at_error: bool
     options: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Documents of a unit that were read and encoded.
-
-    Attributes:
-        rows: Their rows, in which documents are numbered from 0; None if there are none.
-        num_documents: Number of documents.
-        num_characters: Number of their characters.
-        done: The files that end here; a file that does not end here continues in the next part.
-        failures: The name of what could not be read, and why.
-        skipped: The files, found in a folder, that hold no document.
-        is_last: Whether this is the last part of its unit.
-        is_void: Whether the file that did not end in the previous part is given up, with the
-            documents already read from it.
-    """
-
-    rows: pa.Table | None = None
-    num_documents: int = 0
-    num_characters: int = 0
-    done: Sequence[Done] = ()
-    failures: Sequence[tuple[str, Exception]] = ()
-    skipped: Sequence[str] = ()
-    is_last: bool = True
-    is_void: bool = False
-
-
-Engine = Callable[[Job, Iterator[Unit]], Iterator[Part]]
-"""Reads and encodes units, and gives their parts in order."""
+Workers = Callable[[Job, Iterator[Unit]], Iterator[Part]]
+"""Read and encode units, and return their parts."""
 
 
 def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
     """Read and encode units one after another."""
     for unit in units:
-        yield from encode_unit(job, unit)
+        for part in read_unit(unit, job.options, job.stops_at_error):
+            yield encode(part, job.load_encoder)
 
 
-def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
-    """Read and encode the files of a unit, a few documents at a time; see `read_unit`."""
-    for batch in read_unit(unit, job.options, job.stops_at_error):
-        yield encode_batch(job, batch)
-
-
-def encode_batch(job: Job, batch: Batch) -> Part:
+def encode(part: Part, load_encoder: Callable[[], Encoder]) -> Part:
     """Encode what was read."""
-    rows = None
-    if batch.rows is not None:
-        vectors = job.load_encoder().encode(batch.documents, show_progress=False)
-        rows = add_vectors(batch.rows, vectors)
-    return Part(
-        rows=rows,
-        num_documents=len(batch.documents),
-        num_characters=batch.num_characters,
-        done=batch.done,
-        failures=batch.failures,
-        skipped=batch.skipped,
-        is_last=batch.is_last,
-    )
+    if part.rows is None:
+        return part
+    vectors = load_encoder().encode(part.documents, show_progress=False)
+    return replace(part, documents=(), rows=add_vectors(part.rows, vectors))
 
 
 class Builder:
     """Adds files and documents to a library, and removes them.
 
     Args:
-        writer: The writer.
         job: How files are read and encoded.
-        engine: What has them read and encoded.
+        workers: What reads and encodes them.
         on_error: Called with the name of what cannot be read, and the error.
         on_file: Called after each file, with its size in bytes.
     """
 
     def __init__(
         self,
-        writer: Writer,
         job: Job,
-        engine: Engine,
+        workers: Workers,
         on_error: ErrorHandler | None = None,
         on_file: Callable[[int], None] | None = None,
     ) -> None:
-        self.writer = writer
         self.changes = Changes()
+        self._writer = job.writer
         self._job = job
-        self._engine = engine
+        self._workers = workers
         self._on_error = on_error
         self._on_file = on_file or (lambda size: None)
         self._known: dict[str, Known | None] = {}  # files that are not written yet
         self._rows: list[pa.Table] = []  # that are not written yet
         self._done: list[str] = []  # files whose last rows are among these
-        self._num_open = 0  # documents of the file that is not done
         self._unwritten = self._uncommitted = 0  # characters
         self._outdated: list[int] = []
 
@@ -188,14 +145,14 @@ class Builder:
         is named by the hash of its content.
         """
         files = chain(self._changed_documents(documents), self._changed_files(sources))
-        for part in self._engine(self._job, group_files(files)):
+        for part in self._workers(self._job, group_files(files)):
             self._take(part)
 
     def _changed_documents(self, documents: Sequence[Document]) -> Iterator[File]:
         groups: dict[str, list[Document]] = {}
         for document in documents:
             groups.setdefault(document.name or f"sha256:{_hash([document])}", []).append(document)
-        known = look_up(self.writer, list(groups))
+        known = look_up(self._writer, list(groups))
         now = time.time_ns()
         for name, group in groups.items():
             size = sum(len(document.text.encode()) for document in group)
@@ -210,7 +167,7 @@ class Builder:
         remaining = iter(sources)
         while chunk := list(islice(remaining, _FILES_PER_LOOKUP)):
             new = {str(one.path): one for one in chunk if str(one.path) not in self._known}
-            known = look_up(self.writer, list(new))
+            known = look_up(self._writer, list(new))
             for name, source in new.items():
                 file = self._changed_file(name, source, known.get(name))
                 if file is not None:
@@ -249,17 +206,14 @@ class Builder:
 
     def _take(self, part: Part) -> None:
         """Keep a part until there is enough to write, and commit at the end of a unit."""
-        if part.is_void:
-            end = self.writer.next_document
-            self._outdated += range(end - self._num_open, end)
-            self._num_open = 0
         for name, error in part.failures:
             self.fail(name, error)
         self.changes.skipped += part.skipped
         if part.rows is not None:
-            first = self.writer.new_documents(part.num_documents)
+            first = self._writer.new_documents(part.num_documents)
             self._rows.append(renumber(part.rows, first))
-        self._num_open += part.num_documents
+        if part.written is not None:
+            self._writer.add_written(part.written)
         self._unwritten += part.num_characters
         for file in part.done:
             self._finish(file)
@@ -272,7 +226,6 @@ class Builder:
         """Record that a file is complete, and what it replaces."""
         self._done.append(file.name)
         if file.num_documents is not None:
-            self._num_open -= file.num_documents
             self.changes.num_documents += file.num_documents
             self.changes.num_sentences += file.num_sentences
             if known := self._known[file.name]:
@@ -285,7 +238,7 @@ class Builder:
     def _write(self) -> None:
         """Write the rows that are in memory."""
         if self._rows:
-            self.writer.add(pa.concat_tables(self._rows))
+            self._writer.add(pa.concat_tables(self._rows))
         self._uncommitted += self._unwritten
         self._unwritten = 0
         self._rows = []
@@ -301,9 +254,9 @@ class Builder:
     def commit(self) -> None:
         """Write what is in memory, and make all changes visible."""
         self._write()
-        self.writer.delete(self._outdated)
-        self.writer.commit()
-        self.writer.tidy(is_end=False)
+        self._writer.delete(self._outdated)
+        self._writer.commit()
+        self._writer.tidy(is_end=False)
         self._outdated = []
         self._uncommitted = 0
 

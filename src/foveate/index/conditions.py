@@ -8,9 +8,10 @@ from itertools import accumulate
 from operator import index
 from os import PathLike, fspath
 from pathlib import Path
+from typing import TypedDict
 
+from foveate.index.engine import Engine
 from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, pack_keys
-from foveate.index.snapshot import Snapshot
 from foveate.index.store import quote
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
@@ -60,21 +61,34 @@ _MULTIPLIES = re.compile(r"\b(array_to_string|coalesce)\s*\([^()]*\(", re.IGNORE
 its separator, and Lance's plan has the first argument of `coalesce` twice."""
 
 
+class Conditions(TypedDict, total=False):
+    """What the sentences of a library must satisfy to be found.
+
+    Attributes:
+        where: A condition in SQL on columns of documents (`foveate.index.DOCUMENT_COLUMNS`) or of
+            sentences (`foveate.index.SENTENCE_COLUMNS`), which may call the `FUNCTIONS`; or
+            several, which all must hold.
+        path: Only the file at this path, the files in this folder, or those that match this
+            pattern. What is no path on this machine is compared with the end or any folder of the
+            documents' paths, which are absolute: `minutes.txt`, `papers`, `papers/*.pdf`.
+        section: Only sections whose title contains this (ignoring case), and their subsections.
+        document: Only the document with this number; several may have the same name.
+    """
+
+    where: str | Sequence[str] | None
+    path: str | PathLike[str] | None
+    section: str | None
+    document: int | None
+
+
 def as_condition(
-    snapshot: Snapshot,
+    engine: Engine,
     where: str | Sequence[str] | None = None,
     path: str | PathLike[str] | None = None,
     section: str | None = None,
     document: int | None = None,
 ) -> str | None:
-    """Check conditions, and join them to one on the rows of sentences; None if there are none.
-
-    Args:
-        snapshot: The library.
-        where: Conditions in SQL, which all must hold, see `foveate.index.Index.search`.
-        path: The file, the folder around it, or a pattern; see `Index.search`.
-        section: A part of the title of a section around the sentence, ignoring case.
-        document: The number of the document.
+    """Check `Conditions`, and join them to one on the rows of sentences; None if there are none.
 
     Raises:
         TypeError: The number of the document is not an integer.
@@ -85,13 +99,18 @@ def as_condition(
     for condition in [where] if isinstance(where, str) else where or ():
         check_condition(condition)
         _check_columns(condition)
-        snapshot.check(condition, _shown(condition))
+        try:
+            engine.check(condition)
+        except ValueError as error:
+            raise ValueError(
+                f"the condition {_shown(condition)} cannot be evaluated ({error})"
+            ) from error
         joined.append(condition)
     if path is not None:
         joined.append(f"regexp_like(source, {quote(_path_pattern(fspath(path)))})")
     if document is not None:
         number = index(document)
-        if not snapshot.fetch(pack_keys([number], "document", 0), ["key"]).num_rows:
+        if not engine.fetch(pack_keys([number], "document", 0), ["key"]).num_rows:
             raise ValueError(
                 f"the library has no document number {number}: documents() lists those that it has"
             )

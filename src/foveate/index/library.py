@@ -2,7 +2,6 @@
 
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +10,7 @@ from operator import index
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -19,11 +18,11 @@ from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
-from foveate.index.conditions import as_condition
+from foveate.index.conditions import Conditions, as_condition
+from foveate.index.engine import Engine
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS, pack_keys
 from foveate.index.search import find
-from foveate.index.snapshot import Snapshot
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
 from foveate.index.store import IN_MEMORY, LibraryError, ModelRecord, State, Store, check_model
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
     from transformers import PreTrainedTokenizerBase
 
-    from foveate.index.build import Changes, Engine
+    from foveate.index.build import Changes, Workers
+    from foveate.index.qdrant import QdrantStore
     from foveate.inference import DocumentVectors, Encoder
     from foveate.inference.query_encoder import QueryEncoder
     from foveate.tasks.ask import Answer
@@ -114,7 +114,10 @@ class Index:
     """
 
     def __init__(
-        self, store: Store, model: "Encoder | str | PathLike[str] | None" = None, **options: Any
+        self,
+        store: "Store | QdrantStore",
+        model: "Encoder | str | PathLike[str] | None" = None,
+        **options: Any,
     ) -> None:
         self._store = store
         self._model = model
@@ -123,7 +126,7 @@ class Index:
         self._encoder: Encoder | None = None
         self._for_queries: QueryEncoder | None = None
         self._identified: ModelRecord | None = None
-        self._snapshot: Snapshot | None = None
+        self._engine: Engine | None = None
         self._stamp: tuple[int, ...] | None = None
         self._unpack = lru_cache(_DOCUMENTS_IN_MEMORY)(self._load_document)
 
@@ -137,17 +140,19 @@ class Index:
         path: str | PathLike[str],
         *,
         model: "Encoder | str | PathLike[str] | None" = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Self:
         """Open a library.
 
         Args:
-            path: Its folder, or its URL in an object store, such as "s3://bucket/papers.library".
+            path: Its folder, its URL in an object store, such as "s3://bucket/papers.library", or
+                "qdrant://HOST:PORT/COLLECTION", see `export`.
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library.
             storage_options: What gives access to the object store, such as `region`; by default
-                what the environment says. See https://lance.org/guide/object_store/.
+                what the environment says. See https://lance.org/guide/object_store/. Of Qdrant,
+                options of its client.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
@@ -166,7 +171,7 @@ class Index:
         *,
         exist_ok: bool = False,
         model: "Encoder | str | PathLike[str] | None" = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Self:
         """Begin a library, whose folder is made when something is first added.
@@ -197,17 +202,27 @@ class Index:
         return self._store.place
 
     @property
+    def _table(self) -> Store:
+        """Where the library is stored, if it can be changed there."""
+        if not isinstance(self._store, Store):
+            raise ValueError(
+                f"{self.path} can only be searched: change the library that it was exported from, "
+                "and export that again"
+            )
+        return self._store
+
+    @property
     def state(self) -> State:
         """What the library currently consists of.
 
         Raises:
             FileNotFoundError: There is no library.
         """
-        return self._read(lambda snapshot: snapshot.state)
+        return self._read(lambda engine: engine.state)
 
     def size(self) -> int:
         """Return the total size of the library's files in bytes."""
-        return self._store.size()
+        return self._table.size()
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -220,7 +235,7 @@ class Index:
         prune: bool = False,
         on_error: ErrorHandler | None = None,
         on_file: Callable[[int], None] | None = None,
-        cluster: "Engine | None" = None,
+        cluster: "Workers | None" = None,
         **options: Any,
     ) -> "Changes":
         """Add files and documents, and replace those that have changed.
@@ -254,9 +269,10 @@ class Index:
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
-        job = Job(self._matching_encoder, self._identity(), on_error is None, options)
-        with self._store.writing(job.model, self._unrelated) as writer:
-            builder = Builder(writer, job, cluster or ReaderPool(), on_error, on_file)
+        model = self._identity()
+        with self._table.writing(model, self._unrelated) as writer:
+            job = Job(writer, self._matching_encoder, model, on_error is None, options)
+            builder = Builder(job, cluster or ReaderPool(), on_error, on_file)
             sources = self._sources(paths, builder.fail, builder.skip)
             builder.add(as_documents(documents), sources)
             if prune:
@@ -295,7 +311,7 @@ class Index:
                     f"`foveate library list {self.path}` shows what it has"
                 )
             numbers |= matching
-        with self._store.writing(self.state.model, self._unrelated) as writer:
+        with self._table.writing(self.state.model, self._unrelated) as writer:
             writer.delete(sorted(numbers))
             writer.commit()
             writer.tidy(is_end=True)
@@ -308,10 +324,7 @@ class Index:
         by: Unit = "passage",
         top_k: int = 5,
         rerank: "CrossEncoder | str | PathLike[str] | None" = None,
-        where: str | Sequence[str] | None = None,
-        path: str | PathLike[str] | None = None,
-        section: str | None = None,
-        document: int | None = None,
+        **conditions: Unpack[Conditions],
     ) -> list[Hit]:
         """Find what best matches a query, by meaning and by words.
 
@@ -323,15 +336,8 @@ class Index:
             by: What to find: passages, sections or documents.
             top_k: Number of hits.
             rerank: See `foveate.search`.
-            where: A condition in SQL on columns of documents (`foveate.index.DOCUMENT_COLUMNS`) or
-                of sentences (`foveate.index.SENTENCE_COLUMNS`); or several, which all must hold. It
-                may call the functions in `foveate.index.conditions.FUNCTIONS`. Sections and
-                documents are found if one of their sentences satisfies them.
-            path: Only the file at this path, the files in this folder, or those that match this
-                pattern. What is no path on this machine is compared with the end or any folder of
-                the documents' paths, which are absolute: `minutes.txt`, `papers`, `papers/*.pdf`.
-            section: Only sections whose title contains this (ignoring case), and their subsections.
-            document: Only the document with this number; several may have the same name.
+            conditions: What the sentences must satisfy, see `foveate.index.conditions.Conditions`.
+                Sections and documents are found if one of their sentences does.
 
         Returns:
             The hits, best first. Their `document_idx` is the number of the document, as `document`
@@ -353,9 +359,9 @@ class Index:
         encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
-        def search(snapshot: Snapshot) -> list[Hit]:
-            condition = as_condition(snapshot, where, path, section, document)
-            return find(query, snapshot, encoder, by, number, condition)
+        def search(engine: Engine) -> list[Hit]:
+            condition = as_condition(engine, **conditions)
+            return find(query, engine, encoder, by, number, condition)
 
         hits = self._read(search)
         return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
@@ -366,10 +372,7 @@ class Index:
         *,
         top_k: int = 3,
         rerank: "CrossEncoder | str | PathLike[str] | None" = None,
-        where: str | Sequence[str] | None = None,
-        path: str | PathLike[str] | None = None,
-        section: str | None = None,
-        document: int | None = None,
+        **conditions: Unpack[Conditions],
     ) -> "Answer":
         """Find the passages that best answer a question, as `foveate.ask` does with an encoder.
 
@@ -377,33 +380,18 @@ class Index:
             query: The question, in plain words.
             top_k: Number of passages.
             rerank: See `search`.
-            where: See `search`.
-            path: See `search`.
-            section: See `search`.
-            document: See `search`.
+            conditions: See `search`.
 
         Returns:
             The passages. Their `document_idx` is the number of the document, as `document` takes
             it.
 
         Raises:
-            FileNotFoundError: See `search`.
-            OSError: See `search`.
-            TypeError: See `search`.
             ValueError: See `search`.
         """
         from foveate.tasks.ask import Answer
 
-        found = self.search(
-            query,
-            top_k=top_k,
-            rerank=rerank,
-            where=where,
-            path=path,
-            section=section,
-            document=document,
-        )
-        return Answer(None, tuple(found))
+        return Answer(None, tuple(self.search(query, top_k=top_k, rerank=rerank, **conditions)))
 
     def summarize(
         self,
@@ -411,10 +399,7 @@ class Index:
         *,
         sentences: int | None = None,
         words: int | None = None,
-        where: str | Sequence[str] | None = None,
-        path: str | PathLike[str] | None = None,
-        section: str | None = None,
-        document: int | None = None,
+        **conditions: Unpack[Conditions],
     ) -> "Summary":
         """Summarize what the library says about something, or a document of it.
 
@@ -427,19 +412,13 @@ class Index:
             query: What the summary should be about.
             sentences: Budget in sentences; 5 by default.
             words: Budget in words instead.
-            where: See `search`.
-            path: See `search`.
-            section: See `search`.
-            document: See `search`.
+            conditions: See `search`.
 
         Returns:
             The summary. Its sentences are `LibrarySentence`s; those of the same document are kept
             together.
 
         Raises:
-            FileNotFoundError: See `search`.
-            OSError: See `search`.
-            TypeError: See `search`.
             ValueError: Both budgets are given, or one is below 1; there is no query, and not one
                 document; or see `search`.
         """
@@ -451,20 +430,20 @@ class Index:
         check_budget(sentences, words)
         encoder = self._matching_encoder()
 
-        def summarize_state(snapshot: Snapshot) -> "Summary":
-            condition = as_condition(snapshot, where, path, section, document)
-            unpack = partial(self._unpack, snapshot)
+        def summarize_state(engine: Engine) -> "Summary":
+            condition = as_condition(engine, **conditions)
+            unpack = partial(self._unpack, engine)
             if query is None:
-                number = only_document(snapshot, condition)
+                number = only_document(engine, condition)
                 summary = extract(
                     unpack(number),
-                    read_vectors(snapshot, number),
+                    read_vectors(engine, number),
                     encoder,
                     sentences=sentences,
                     words=words,
                 )
                 return of_library(summary, number)
-            return summarize(query, snapshot, encoder, sentences, words, condition, unpack)
+            return summarize(query, engine, encoder, sentences, words, condition, unpack)
 
         return self._read(summarize_state)
 
@@ -474,10 +453,7 @@ class Index:
         *,
         tokens: int = DEFAULT_TOKENS,
         tokenizer: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None,
-        where: str | Sequence[str] | None = None,
-        path: str | PathLike[str] | None = None,
-        section: str | None = None,
-        document: int | None = None,
+        **conditions: Unpack[Conditions],
     ) -> "Prompt":
         """Show what the library says to a language model, within a budget of tokens.
 
@@ -490,19 +466,13 @@ class Index:
             query: What is looked for; None for a digest of a document.
             tokens: The budget.
             tokenizer: What counts tokens; estimated by default, see `foveate.context`.
-            where: See `search`.
-            path: See `search`.
-            section: See `search`.
-            document: See `search`.
+            conditions: See `search`.
 
         Returns:
             The prompt. Its sentences are numbered through the documents that matched, and their
             `document_idx` is the number of the document, as `document` takes it.
 
         Raises:
-            FileNotFoundError: See `search`.
-            OSError: See `search`.
-            TypeError: See `search`.
             ValueError: The budget is too small even for a title; there is no query, and not one
                 document; no document matches; or see `search`.
         """
@@ -513,10 +483,10 @@ class Index:
         count = token_counter(tokenizer)
         encoder = self._matching_encoder()
 
-        def show(snapshot: Snapshot) -> "Prompt":
-            condition = as_condition(snapshot, where, path, section, document)
-            unpack = partial(self._unpack, snapshot)
-            return context(query, snapshot, encoder, tokens, count, condition, unpack)
+        def show(engine: Engine) -> "Prompt":
+            condition = as_condition(engine, **conditions)
+            unpack = partial(self._unpack, engine)
+            return context(query, engine, encoder, tokens, count, condition, unpack)
 
         return self._read(show)
 
@@ -524,8 +494,8 @@ class Index:
         """Iterate over what is in the library, in the order of the files' names."""
         columns = ("document", "member", *DOCUMENT_COLUMNS)
 
-        def load(snapshot: Snapshot) -> pa.Table:
-            return snapshot.read(columns, "level = 'document'")
+        def load(engine: Engine) -> pa.Table:
+            return engine.read(columns, "level = 'document'")
 
         rows = self._read(load)
         rows = rows.sort_by([("file", "ascending"), ("member", "ascending")])
@@ -548,7 +518,7 @@ class Index:
             TypeError: It is not an integer.
             ValueError: There is no document with this number.
         """
-        return self._read(lambda snapshot: self._unpack(snapshot, number))
+        return self._read(lambda engine: self._unpack(engine, number))
 
     def vectors(self, number: int) -> "DocumentVectors":
         """Return the vectors of a document, scaled to unit length and rounded to float16.
@@ -562,63 +532,67 @@ class Index:
         """
         from foveate.index.answers import read_vectors
 
-        def load(snapshot: Snapshot) -> "DocumentVectors":
-            self._unpack(snapshot, number)  # which says if there is none
-            return read_vectors(snapshot, number)
+        def load(engine: Engine) -> "DocumentVectors":
+            self._unpack(engine, number)  # which says if there is none
+            return read_vectors(engine, number)
 
         return self._read(load)
 
     def verify(self) -> list[str]:
-        """Read the whole library, and check that its tables agree on each document.
+        """Read the whole library, and compare the rows of each document with its content.
 
         Returns:
             A sentence for each problem, which says what to do.
 
         Raises:
             FileNotFoundError: There is no library.
-            OSError: A permission or a limit of the system keeps files from being read.
         """
         from foveate.index.verify import verify
 
-        for _ in range(_ATTEMPTS):
-            stamp = self._store.stamp()
-            problems = verify(self._store)
-            if not problems or self._store.stamp() == stamp:
-                break  # what was read was not replaced meanwhile
-        return problems
+        return list(verify(self._table))
 
-    def export(self, path: str | PathLike[str]) -> int:
-        """Write a Parquet file of all rows, completely or not at all, for another search engine.
+    def export(
+        self, target: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+    ) -> int:
+        """Copy all rows to another search engine: into a Parquet file, or a collection of Qdrant.
 
         Each document, section and sentence has a row with the columns of
         `foveate.index.schema.schema`: a `key` that is never given to another one, its terms, and
-        its vector. The rows without a `level` hold in how many sentences, sections and documents
-        each word is (`words`, `frequencies`), and how many of each there are (`totals`).
+        its vector. In a file, the rows without a `level` hold in how many sentences, sections and
+        documents each word is (`words`, `frequencies`), and how many of each there are (`totals`).
+        A collection can be opened and searched like this library. If it is exported again, only
+        what has changed is sent.
+
+        Args:
+            target: The file, or "qdrant://HOST:PORT/COLLECTION".
+            storage_options: Options of `QdrantClient`, such as `api_key`.
 
         Returns:
-            The number of rows.
+            The number of rows that were written.
 
         Raises:
             FileNotFoundError: There is no library.
-            OSError: The file cannot be written.
+            ImportError: Qdrant's client is not installed.
+            OSError: The file cannot be written, or Qdrant cannot be reached.
         """
+        from foveate.index.lance import LanceEngine
+
+        engine = LanceEngine(self._table)
+        other = _store(target, storage_options)
+        if not isinstance(other, Store):
+            return other.write(engine)
         import pyarrow.parquet as pq
 
-        def write(snapshot: Snapshot) -> int:
-            num_rows = 0
-            with snapshot.store.explained(), atomic_write(path) as temporary:
-                reader = snapshot.table.scanner().to_reader()
-                with pq.ParquetWriter(temporary, reader.schema) as file:
-                    for batch in reader:
-                        file.write_batch(batch)
-                        num_rows += batch.num_rows
-            return num_rows
-
-        return self._read(write)
+        with engine.store.explained(), atomic_write(target) as temporary:
+            reader = engine.table.scanner().to_reader()
+            with pq.ParquetWriter(temporary, reader.schema) as file:
+                for batch in reader:
+                    file.write_batch(batch)
+        return int(engine.table.count_rows())
 
     def compact(self) -> None:
         """Merge small writes, and reclaim the space of what was removed."""
-        with self._store.writing(self.state.model, self._unrelated) as writer:
+        with self._table.writing(self.state.model, self._unrelated) as writer:
             writer.optimize()
 
     @property
@@ -697,43 +671,39 @@ class Index:
         unrelated: list[float] = self.encoder.unrelated.mean(0).tolist()
         return unrelated
 
-    def _read(self, use: Callable[[Snapshot], _Result]) -> _Result:
+    def _read(self, use: Callable[[Engine], _Result]) -> _Result:
         """Use the newest state, and a newer one if that was replaced and removed meanwhile."""
         for attempt in range(_ATTEMPTS):
             stamp = None
             try:
                 stamp = self._store.stamp()
-                return use(self._load_snapshot(stamp))
+                return use(self._load_engine(stamp))
             except (ValueError, OSError) as error:
                 if isinstance(error, LibraryError | OSError):  # not of a condition, harmless
-                    self._snapshot = None
+                    self._engine = None
                 if attempt + 1 == _ATTEMPTS or self._store.stamp() == stamp:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _load_snapshot(self, stamp: tuple[int, ...]) -> Snapshot:
+    def _load_engine(self, stamp: tuple[int, ...]) -> Engine:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
-            snapshot = self._snapshot  # which other threads drop if they fail to read it
-            if snapshot is None or stamp != self._stamp:
+            engine = self._engine  # which other threads drop if they fail to read it
+            if engine is None or stamp != self._stamp:
                 self._unpack.cache_clear()
-                self._snapshot = snapshot = Snapshot(self._store)
+                self._engine = engine = self._store.engine()
                 self._stamp = stamp
-            return snapshot
+            return engine
 
-    def _load_document(self, snapshot: Snapshot, number: int) -> Document:
+    def _load_document(self, engine: Engine, number: int) -> Document:
         key = pack_keys([index(number)], "document", 0)
-        rows = snapshot.fetch(key, ["key", "content"])
+        rows = engine.fetch(key, ["key", "content"])
         if not rows.num_rows:
             raise ValueError(
                 f"the library {self.path} has no document number {number}: documents() lists "
                 "those that it has"
             )
-        try:
-            return unpack_document(rows["content"][0].as_py())
-        except (zlib.error, ValueError) as error:
-            reason = f"document {number} cannot be unpacked"
-            raise snapshot.store.unreadable(reason) from error
+        return unpack_document(rows["content"][0].as_py())
 
     def _sources(
         self,
@@ -741,7 +711,7 @@ class Index:
         on_error: ErrorHandler,
         on_skip: Callable[[Path], None],
     ) -> Iterator[Source]:
-        own = self._store.folder and self._store.folder.absolute()
+        own = self._table.folder and self._table.folder.absolute()
         for source in find_sources(paths, on_error, on_skip):
             name = name_as_text(source.path)
             if name != str(source.path):  # which a table cannot hold
@@ -758,7 +728,7 @@ class Index:
         # A whole folder that is missing may be on a disk that is not mounted.
         present = [folder for folder in folders if not is_gone(folder)]
         gone: dict[str, list[int]] = {}
-        rows = self._store.read(self._store.open(), ("file", "document"), "level = 'document'")
+        rows = self._table.read(self._table.open(), ("file", "document"), "level = 'document'")
         for row in rows.to_pylist():
             file = row["file"]
             is_inside = file in folders or any(_is_under(file, one) for one in present)
@@ -767,10 +737,19 @@ class Index:
         return gone.values()
 
 
-def _store(path: str | PathLike[str], options: Mapping[str, str] | None) -> Store:
-    if is_url(path):
-        return Store(re.sub(":/+", "://", os.fspath(path), count=1), options)  # a Path drops one
-    return Store(Path(path), options)
+def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Store | QdrantStore":
+    if not is_url(path):
+        return Store(Path(path), options)
+    url = re.sub(":/+", "://", os.fspath(path), count=1)  # a Path drops one
+    if not url.startswith("qdrant://"):
+        return Store(url, options)
+    try:
+        from foveate.index.qdrant import QdrantStore
+    except ImportError as error:
+        raise ImportError(
+            "a library in Qdrant needs its client: run `pip install 'foveate[qdrant]'`"
+        ) from error
+    return QdrantStore(url, options)
 
 
 def _is_under(file: str, folder: str) -> bool:

@@ -10,9 +10,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from foveate.documents import DocumentError
-from foveate.index.build import Job, Part, encode_batch, in_this_process
+from foveate.index.build import Job, encode, in_this_process
 from foveate.index.messages import received
-from foveate.index.reading import Batch, Done, Unit
+from foveate.index.reading import Part, Unit
 from foveate.processes import ReaderProcesses
 
 MOST_READERS = 8
@@ -28,7 +28,7 @@ class ReaderPool:
 
     Units are given to the processes in turns and taken back in order, so the library is the one
     that a single process makes. What a process has read waits until it is encoded, so each is at
-    most a unit ahead. If a process ends, the files of its unit are tried one by one.
+    most a unit ahead.
 
     Args:
         number: How many; 0 reads in this process. By default, where the model runs on a GPU, one
@@ -84,14 +84,10 @@ class _ReaderProcess:
 
     def __init__(self, job: Job, processes: ReaderProcesses) -> None:
         self._job = job
-        self._processes = processes
         self._unit: Unit = []
-        self._start()
-
-    def _start(self) -> None:
-        self._process = self._processes.start()
+        self._process = processes.start()
         self._connection: Connection[Any, Any] = Connection(self._process.channel.detach())
-        self._connection.send((dict(self._job.options), self._job.stops_at_error))
+        self._connection.send((dict(job.options), job.stops_at_error))
 
     def begin(self, unit: Unit) -> None:
         """Have a unit read."""
@@ -100,40 +96,24 @@ class _ReaderProcess:
             self._connection.send(unit)
 
     def parts(self) -> Iterator[Part]:
-        """Encode the unit as it is read."""
-        done: set[str] = set()
+        """Encode the unit as it is read.
+
+        Raises:
+            DocumentError: The process has ended.
+        """
+        names = [file.name for file in self._unit]
         is_last = False
         while not is_last:
             try:
-                message = self._connection.recv()
-            except (EOFError, ConnectionResetError):
-                yield from self._retry([file for file in self._unit if file.name not in done])
-                return
-            batch: Batch = received(message)
-            done.update(file.name for file in batch.done)
-            is_last = batch.is_last
-            yield encode_batch(self._job, batch)
-
-    def _retry(self, unit: Unit) -> Iterator[Part]:
-        """Have files read again, one by one, after the process has ended during one of them."""
-        self.stop()
-        self._start()
-        if len(unit) > 1:
-            yield Part(is_last=False, is_void=True)
-            for file in unit:
-                self.begin([file])
-                yield from self.parts()
-            return
-        [file] = unit
-        error = DocumentError(
-            f"{file.name} ended the process that read it, most likely because memory was short: "
-            "use fewer readers, or leave the file out"
-        )
-        if self._job.stops_at_error:
-            raise error
-        yield Part(
-            done=[Done(file.name, file.size, None)], failures=[(file.name, error)], is_void=True
-        )
+                part: Part = received(self._connection.recv())
+            except (EOFError, ConnectionResetError) as error:
+                raise DocumentError(
+                    f"a process that read files has ended at {names[0]} or soon after it, most "
+                    "likely because memory was short: use fewer readers, or leave the file out"
+                ) from error
+            names = names[len(part.done) :]
+            is_last = part.is_last
+            yield encode(part, self._job.load_encoder)
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,6 +19,9 @@ from foveate.documents.members import ErrorHandler
 from foveate.index.messages import messages
 from foveate.index.records import Entry, FileRecord, rows
 from foveate.index.sources import Source, describe
+
+if TYPE_CHECKING:
+    from foveate.index.store import Written
 
 BATCH_CHARACTERS = 2**19
 """Characters of the documents that are in memory, and are encoded, at a time.
@@ -68,26 +71,31 @@ class Done(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Documents of a unit that were read, to be encoded together.
+class Part:
+    """Documents of a unit.
 
     Attributes:
-        documents: The documents.
-        rows: Their rows without vectors, numbered from 0; None if there are no documents.
+        documents: The documents, if they are not encoded yet.
+        rows: Their rows, in which documents are numbered from 0; without vectors if they are not
+            encoded yet. None if there are no documents, or the rows are written.
+        written: What was written, if they are.
+        num_documents: Number of documents.
         num_characters: Number of their characters.
-        done: The files that end here; a file that does not end here continues in the next batch.
+        done: The files that end here; a file that does not end here continues in the next part.
         failures: The name of what could not be read, and why.
         skipped: The files, found in a folder, that hold no document.
-        is_last: Whether this is the last batch of its unit.
+        is_last: Whether this is the last part of its unit.
     """
 
-    documents: Sequence[Document]
-    rows: pa.Table | None
-    num_characters: int
-    done: Sequence[Done]
-    failures: Sequence[tuple[str, Exception]]
-    skipped: Sequence[str]
-    is_last: bool
+    documents: Sequence[Document] = ()
+    rows: pa.Table | None = None
+    written: "Written | None" = None
+    num_documents: int = 0
+    num_characters: int = 0
+    done: Sequence[Done] = ()
+    failures: Sequence[tuple[str, Exception]] = ()
+    skipped: Sequence[str] = ()
+    is_last: bool = True
 
 
 def group_files(files: Iterable[File]) -> Iterator[Unit]:
@@ -104,7 +112,7 @@ def group_files(files: Iterable[File]) -> Iterator[Unit]:
         yield unit
 
 
-def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> Iterator[Batch]:
+def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> Iterator[Part]:
     """Read the files of a unit, a few documents at a time.
 
     Args:
@@ -133,10 +141,17 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
         failures.append((name, error))
         num_failures += 1
 
-    def batch(*, is_last: bool) -> Batch:
-        documents = [entry.document for entry in entries]
-        table = rows(entries) if entries else None
-        return Batch(documents, table, num_characters, done, failures, skipped, is_last)
+    def part(*, is_last: bool) -> Part:
+        return Part(
+            documents=[entry.document for entry in entries],
+            rows=rows(entries) if entries else None,
+            num_documents=len(entries),
+            num_characters=num_characters,
+            done=done,
+            failures=failures,
+            skipped=skipped,
+            is_last=is_last,
+        )
 
     for file in unit:
         num_documents = num_sentences = 0
@@ -147,13 +162,13 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
             num_sentences += sum(1 for _ in document.sentences())
             num_characters += len(document.text)
             if num_characters >= BATCH_CHARACTERS:
-                yield batch(is_last=False)
+                yield part(is_last=False)
                 entries, done, failures, skipped, num_characters = [], [], [], [], 0
         is_read = num_documents > 0 or num_failures == failures_before
         if is_read and not num_documents:
             skipped.append(file.name)
         done.append(Done(file.name, file.size, num_documents if is_read else None, num_sentences))
-    yield batch(is_last=True)
+    yield part(is_last=True)
 
 
 def _read(

@@ -1,8 +1,8 @@
 """Search in a library: the results of `foveate.tasks.search`, without reading the documents.
 
-Lance proposes the sentences whose vectors are closest to the query's, and the texts that have its
-rarest words. All of these are then scored as `foveate.tasks.relevance` scores them. BM25 needs the
-terms of a text and the counts of `foveate.index.statistics`, and nothing else.
+The engine proposes the sentences whose vectors are closest to the query's, and the texts that have
+its rarest words. All of these are then scored as `foveate.tasks.relevance` scores them. BM25 needs
+the terms of a text and the counts of `foveate.index.statistics`, and nothing else.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
+from foveate.index.engine import Engine, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import (
     TERMS,
@@ -26,7 +27,6 @@ from foveate.index.schema import (
     positions_of,
     vectors_of,
 )
-from foveate.index.snapshot import Snapshot, keys_of, of_level
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
@@ -58,6 +58,9 @@ _UNITS_PER_RESULT = 4
 _COMPARED_PER_RESULT = 2
 """Sections or documents, of which all sentences are compared, for each one that is looked for."""
 
+_BEST_PER_PASSAGE = 2
+"""Sentences around which passages are looked for at first, for each one that is looked for."""
+
 _LEAST_UNITS = 40
 """How many sections or documents each way of searching proposes, at least."""
 
@@ -68,6 +71,9 @@ _ORDER = ("file", "member", "key")
 """The order of what matches equally."""
 
 _NEIGHBOURS = (*_SCORED, "file", "member", "text", "language", "content_hash")
+_COMPARED = ("key", "section_position", "vector")
+"""What the sentences in a section or document are compared by."""
+
 _WHOLE = slice(1)
 """The vector of the whole query, before those of its sentences."""
 
@@ -82,7 +88,7 @@ class Request:
 
     Args:
         query: The query.
-        snapshot: The library.
+        engine: The library.
         encoder: The model that made it.
         by: What to find. Passages are found by their sentences, which are compared in their place.
         condition: What the sentences must satisfy, see `foveate.index.conditions.as_condition`.
@@ -94,22 +100,22 @@ class Request:
     def __init__(
         self,
         query: str,
-        snapshot: Snapshot,
+        engine: Engine,
         encoder: "Encoder | QueryEncoder",
         by: Unit,
         condition: str | None = None,
     ) -> None:
-        self.snapshot = snapshot
+        self.engine = engine
         self.encoder = encoder
         self.by = by
         self.condition = condition
         texts = [query]
         if by == "document":  # only documents are compared with each sentence of the query
-            language = snapshot.language or FALLBACK
+            language = language_of(engine)
             texts += [query[start:end] for start, end in split_sentences(query, language)]
         vectors = np.asarray(encoder.encode_queries(texts), np.float32)
         self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        self._unrelated = self._vectors @ np.array(snapshot.state.unrelated, np.float32)
+        self._unrelated = self._vectors @ np.array(engine.state.unrelated, np.float32)
         self._terms = list(dict.fromkeys(terms(query)))
         self._term_weights: dict[Level, Floats] = {}
         self.copied: list[int] = []
@@ -118,9 +124,8 @@ class Request:
         self._sentence_weights = sentence_weights(query, encoder.context)
 
     def sentences(self, top_k: int) -> pa.Table:
-        """Return the sentences that match best."""
-        condition = self.condition
-        [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED, condition)
+        """Return the sentences that match best, best first, with a column `score`."""
+        [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED)
         rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
         # Sections have long texts, and add so little that most sentences cannot be among the best.
         _, of_section, _, of_section_words = self._sentence_weights
@@ -128,36 +133,28 @@ class Request:
         least = np.partition(own, -top_k)[-top_k] if top_k < len(own) else -np.inf
         rows = rows.filter(pa.array(own >= least - 2 * of_section - of_section_words))
         scores = self.score_sentences(rows)
+        rows = rows.append_column("score", pa.array(scores))
         return rows.take(np.argsort(-scores, kind="stable")[:top_k])
 
-    def units(self, top_k: int) -> tuple[pa.Table, Floats, pa.Table]:
-        """Return the sections or documents that match best.
-
-        Returns:
-            Their rows, their scores, best first, and all sentences that are directly in them.
-        """
+    def units(self, top_k: int) -> tuple[pa.Table, Floats]:
+        """Return the rows of the sections or documents that match best, best first, and scores."""
         level: Level = "section" if self.by == "section" else "document"
-        condition = self.condition
         # Only sentences say whether they satisfy a condition.
-        of_level_words: Level = "sentence" if condition else level
-        columns = ["key", "section_position", "vector"]
-        found, of_words = self._candidates(top_k, of_level_words, columns, condition)
-        of_vectors = _unique(pa.concat_tables([of_level(one, "sentence") for one in found]))
+        of_level_words: Level = "sentence" if self.condition else level
+        found, of_words = self._candidates(top_k, of_level_words, _COMPARED)
+        of_any = _unique(pa.concat_tables(found))
+        of_vectors = of_level(of_any, "sentence")
         owners = self._owners(of_vectors)
         cosines = self._cosines(of_vectors, self._parts)
         # Their texts are long, so that only the likeliest are read.
         num_units = max(_LEAST_UNITS, _UNITS_PER_RESULT * top_k)
-        num_units = min(num_units, max(self.snapshot.totals.num_texts(level), 1))
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
         by_closeness = [*dict.fromkeys(by_closeness)][:num_units]
-        by_words = (self._owners(of_words) if condition else keys_of(of_words))[:num_units]
-        keys = [*by_closeness, *by_words.tolist()]
-        if level == "section" and not condition:
-            query, wanted = self._vectors[0], "level = 'section'"
-            keys += keys_of(self.snapshot.nearest(query, num_units, ["key"], wanted)).tolist()
+        by_words = (self._owners(of_words) if self.condition else keys_of(of_words))[:num_units]
+        by_themselves = keys_of(of_level(of_any, level))
+        keys = np.unique(np.array([*by_closeness, *by_words, *by_themselves], np.int64))
         columns = [*_ORDER, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
-        rows = self.snapshot.fetch(np.unique(np.array(keys, np.int64)), columns)
-        rows, self.copied = _without_copies(rows)
+        rows, self.copied = _without_copies(self.engine.fetch(keys, columns))
         rows = rows.sort_by("key")
         rows = rows.append_column("matched", pa.array(self._match_words(rows, level)))
         # What no sentence of a section proposes is less close than all that was proposed.
@@ -169,65 +166,56 @@ class Request:
         estimates = self._score_units(rows, closest)
         rows = rows.take(_order(estimates, rows)[: _COMPARED_PER_RESULT * top_k])
 
-        inside = self.inside(rows, "own_sentences")
+        inside = self._inside(rows, rows["own_sentences"].to_numpy(), _COMPARED)
         if self.condition:
-            allowed = np.unique(self._owners(inside.filter(inside["is_allowed"])))
+            allowed = np.unique(self._owners(self._allowed(inside)))
             rows = rows.filter(pa.array(np.isin(keys_of(rows), allowed)))
+        cosines, owners = self._cosines(inside, self._parts), self._owners(inside)
         closest = np.zeros((rows.num_rows, cosines.shape[1]))
-        if inside.num_rows:
-            cosines, owners = self._cosines(inside, self._parts), self._owners(inside)
-            for i, key in enumerate(rows["key"].to_pylist()):
-                if (is_inside := owners == key).any():
-                    closest[i] = cosines[is_inside].max(0)
+        for i, key in enumerate(rows["key"].to_pylist()):
+            if (is_inside := owners == key).any():
+                closest[i] = cosines[is_inside].max(0)
         scores = self._score_units(rows, closest)
         best = _order(scores, rows)[:top_k]
-        return rows.take(best), scores[best], inside
+        return rows.take(best), scores[best]
 
-    def inside(self, units: pa.Table, size: str) -> pa.Table:
-        """Return the sentences in sections or documents, with a column `is_allowed`.
+    def inside(self, units: pa.Table) -> pa.Table:
+        """Return the sentences in sections or documents that satisfy the condition, in their order.
 
-        Args:
-            units: Rows of sections or documents.
-            size: The column that says how many there are.
+        Those of a section are the sentences directly in it or, if there are none, all.
         """
-        if self.by == "document":
-            numbers = ", ".join(map(str, documents_of(keys_of(units)).tolist())) or "NULL"
-            rows = self.snapshot.read(_SCORED, f"document IN ({numbers})")
-            rows = of_level(rows, "sentence").sort_by("key")
-        else:
-            firsts = _first_keys(units)
-            keys = np.unique(ranges(firsts, units[size].to_numpy()))
-            rows = self.snapshot.fetch(keys, _SCORED)
-        allowed = np.ones(rows.num_rows, np.bool_)
-        if condition := self.condition:
-            keys = keys_of(rows)
-            allowed = np.isin(keys, keys_of(self.snapshot.fetch(keys, ["key"], condition)))
-        return rows.append_column("is_allowed", pa.array(allowed))
+        return self._allowed(self._inside(units, _num_inside(units), _SCORED))
+
+    def _inside(
+        self, units: pa.Table, sizes: npt.NDArray[np.integer], columns: Sequence[str]
+    ) -> pa.Table:
+        """Return the first so many sentences in sections or documents, in their order."""
+        return _unique(self.engine.runs(_first_keys(units), sizes, columns))
+
+    def _allowed(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that satisfy the condition."""
+        if not self.condition:
+            return rows
+        allowed = self.engine.fetch(keys_of(rows), ["key"], self.condition)
+        return rows.filter(pa.array(np.isin(keys_of(rows), keys_of(allowed))))
 
     def _candidates(
-        self,
-        top_k: int,
-        level: Level,
-        columns: Sequence[str],
-        condition: str | None,
+        self, top_k: int, level: Level, columns: Sequence[str]
     ) -> tuple[list[pa.Table], pa.Table]:
-        """Have Lance propose rows: those with close vectors, for each part, and with the words."""
-        snapshot = self.snapshot
+        """Have the engine propose rows, see `Engine.candidates`."""
         k = max(LEAST_CANDIDATES, _CANDIDATES_PER_RESULT * top_k)
-        k = min(k, int(snapshot.totals.texts.sum()))
-        if not k:
-            empty = snapshot.table.schema.empty_table()
-            return [empty.select(columns)], empty.select(columns)
-        nearest = [
-            snapshot.threads.submit(snapshot.nearest, part, k, columns, condition)
-            for part in self._vectors[self._parts]
-        ]
-        matching = snapshot.matching(self._terms, level, k, columns, condition)
-        return [one.result() for one in nearest], matching
+        return self.engine.candidates(
+            self._vectors[self._parts],
+            self._terms,
+            self.condition,
+            min(k, int(self.engine.totals.texts.sum())),
+            level=level,
+            columns=columns,
+        )
 
     def spans(self, keys: Ints) -> dict[int, Span]:
         """Return the spans of rows with some keys, by their keys."""
-        rows = self.snapshot.fetch(keys, ["key", *SPAN_COLUMNS])
+        rows = self.engine.fetch(keys, ["key", *SPAN_COLUMNS])
         return dict(zip(rows["key"].to_pylist(), spans_of(rows), strict=True))
 
     def score_sentences(self, rows: pa.Table) -> Floats:
@@ -246,7 +234,7 @@ class Request:
         _, of_section, _, of_words = self._sentence_weights
         if new := sorted({*keys.tolist()} - self._of_sections.keys()):
             columns = ["key", "num_terms", TERMS["section"], *(["vector"] if of_section else [])]
-            sections = self.snapshot.fetch(np.array(new), columns)
+            sections = self.engine.fetch(np.array(new), columns)
             scores = of_words * self._match_words(sections, "section")
             if of_section:
                 scores += of_section * self._cosines(sections, _WHOLE)[:, 0]
@@ -294,10 +282,10 @@ class Request:
         if not self._terms or not rows.num_rows:
             return scores
         if level not in self._term_weights:
-            weights = self.snapshot.term_weights(self._terms, level)
+            weights = self.engine.term_weights(self._terms, level)
             self._term_weights[level] = weights / weights.sum()
         texts = rows[TERMS[level]].to_pylist()
-        held_back = rows["num_terms"].to_numpy() / self.snapshot.totals.mean_length(level)
+        held_back = rows["num_terms"].to_numpy() / self.engine.totals.mean_length(level)
         held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * held_back)
         for term, weight in zip(self._terms, self._term_weights[level], strict=True):
             pattern = f" {term} "
@@ -308,42 +296,38 @@ class Request:
 
 def find(
     query: str,
-    snapshot: Snapshot,
+    engine: Engine,
     encoder: "Encoder | QueryEncoder",
     by: Unit,
     top_k: int,
     condition: str | None,
 ) -> list[Hit]:
     """Find what best matches a query, among the sentences that satisfy a condition."""
-    if not snapshot.state.num_documents:
+    if not engine.state.num_documents:
         return []
-    request = Request(query, snapshot, encoder, by, condition)
+    request = Request(query, engine, encoder, by, condition)
     return _passages(request, top_k) if by == "passage" else _units(request, top_k)
 
 
 def _passages(request: Request, top_k: int) -> list[Hit]:
     """Return the passages of sentences that match best; see `tasks.passages`."""
-    snapshot = request.snapshot
-    # A passage has at most this many sentences, so these suffice to start each of them.
     best = request.sentences(top_k * MAX_SENTENCES)
-    # Positions before the first sentence of a document are those of no row.
-    keys = keys_of(best)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
-    keys = np.unique(keys[positions_of(keys) < 2**29])
-    rows = snapshot.fetch(keys, _NEIGHBOURS, request.condition)
-    of_best, sections = _section_keys(best), _section_keys(rows)
-    rows = rows.filter(pa.array(np.isin(sections, of_best)))
-    if not rows.num_rows:
-        return []
-    rows, copied = _without_copies(rows)
-    scores = request.score_sentences(rows)
-    sections = _section_keys(rows)
-    begins_run = (np.diff(keys_of(rows)) != 1) | (np.diff(sections) != 0)
-    runs = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins_run)])
-    languages = rows["language"].to_pylist()
-    texts = zip(rows["text"].to_pylist(), languages, strict=True)
-    words = [num_words(text, language) for text, language in texts]
-    found = list(windows(scores.tolist(), runs.tolist(), words, top_k))
-    keys = keys_of(rows)
+    # Each passage may take the best sentences that others would start from, but few take many.
+    for number in (_BEST_PER_PASSAGE * top_k, best.num_rows):
+        some = best.slice(0, number)
+        rows, copied = _without_copies(_around(request, some))
+        if not rows.num_rows:
+            return []
+        scores, sections, keys = request.score_sentences(rows), _section_keys(rows), keys_of(rows)
+        begins_run = (np.diff(keys) != 1) | (np.diff(sections) != 0)
+        runs = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins_run)])
+        languages = rows["language"].to_pylist()
+        texts = zip(rows["text"].to_pylist(), languages, strict=True)
+        words = [num_words(text, language) for text, language in texts]
+        found = list(windows(scores.tolist(), runs.tolist(), words, top_k))
+        _, last_best, _ = found[-1]
+        if len(found) == top_k and scores[last_best] >= some["score"][-1].as_py():
+            break
     shown = np.unique(np.concatenate([keys[first : last + 1] for first, _, last in found]))
     spans = request.spans(shown)
     hits = [
@@ -358,33 +342,30 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
         )
         for first, best_one, last in found
     ]
-    return _with_copies(hits, snapshot, copied)
+    return _with_copies(hits, request.engine, copied)
+
+
+def _around(request: Request, sentences: pa.Table) -> pa.Table:
+    """Return sentences with those in the same sections that may be in passages with them."""
+    keys = keys_of(sentences)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
+    # Positions before the first sentence of a document are those of no row.
+    keys = np.unique(keys[positions_of(keys) < 2**29])
+    rows = request.engine.fetch(keys, _NEIGHBOURS, request.condition)
+    return rows.filter(pa.array(np.isin(_section_keys(rows), _section_keys(sentences))))
 
 
 def _units(request: Request, top_k: int) -> list[Hit]:
-    """Return the sections or documents that match best, with the best sentence in each.
-
-    Those of a section are the sentences directly in it or, if there are none, all.
-    """
-    rows, scores, inside = request.units(top_k)
+    """Return the sections or documents that match best, with the best sentence in each."""
+    rows, scores = request.units(top_k)
     if not rows.num_rows:
         return []
-    without = rows.filter(pc.equal(rows["own_sentences"], 0))
-    if without.num_rows:
-        inside = pa.concat_tables([inside, request.inside(without, "all_sentences")])
-    inside = inside.filter(inside["is_allowed"])
-    firsts = _first_keys(rows)
-    own, every = rows["own_sentences"].to_numpy(), rows["all_sentences"].to_numpy()
-    ends = firsts + np.where(own > 0, own, every)
-    keys = keys_of(inside)
-    inside = inside.filter(pa.array(np.isin(keys, ranges(firsts, ends - firsts))))
-    inside = _unique(inside).sort_by("key")
+    inside = request.inside(rows)
     keys, sentence_scores = keys_of(inside), request.score_sentences(inside)
+    firsts = _first_keys(rows)
     starts = np.searchsorted(keys, firsts)
-    places = zip(starts, np.searchsorted(keys, ends), strict=True)
+    places = zip(starts, np.searchsorted(keys, firsts + _num_inside(rows)), strict=True)
     best = np.array([start + sentence_scores[start:end].argmax() for start, end in places])
-    wanted = np.concatenate([keys_of(rows), keys[best]])
-    spans = request.spans(np.unique(wanted))
+    spans = request.spans(np.unique(np.concatenate([keys_of(rows), keys[best]])))
     hits = [
         Hit(
             spans[key],
@@ -403,7 +384,20 @@ def _units(request: Request, top_k: int) -> list[Hit]:
             strict=True,
         )
     ]
-    return _with_copies(hits, request.snapshot, request.copied)
+    return _with_copies(hits, request.engine, request.copied)
+
+
+def language_of(engine: Engine) -> str:
+    """Return the language of the first document, in which queries are taken to be."""
+    rows = engine.read(["language"], "level = 'document'", limit=1)
+    return (rows["language"][0].as_py() if rows.num_rows else None) or FALLBACK
+
+
+def _num_inside(units: pa.Table) -> Ints:
+    """Return the number of sentences in sections or documents, see `Request.inside`."""
+    own, every = units["own_sentences"].to_numpy(), units["all_sentences"].to_numpy()
+    numbers: Ints = np.where(own > 0, own, every).astype(np.int64)
+    return numbers
 
 
 def _section_keys(sentences: pa.Table) -> Ints:
@@ -434,19 +428,19 @@ def _without_copies(rows: pa.Table) -> tuple[pa.Table, list[int]]:
     return rows.filter(pa.array(is_kept)), distinct[np.unique(content[~is_kept])].tolist()
 
 
-def _with_copies(hits: list[Hit], snapshot: Snapshot, hashes: Sequence[int]) -> list[Hit]:
+def _with_copies(hits: list[Hit], engine: Engine, hashes: Sequence[int]) -> list[Hit]:
     """Name the other documents with the content of those that were found.
 
     Args:
         hits: What was found.
-        snapshot: The library.
+        engine: The library.
         hashes: Of the content of documents that there are several of.
     """
     if not hashes:
         return hits
     columns = ["document", "source", "content_hash"]
     wanted = f"content_hash IN ({', '.join(map(str, hashes))}) AND level = 'document'"
-    rows = snapshot.read(columns, wanted).sort_by("source").to_pylist()
+    rows = engine.read(columns, wanted).sort_by("source").to_pylist()
     hash_of = {row["document"]: row["content_hash"] for row in rows}
     return [
         replace(
@@ -468,14 +462,3 @@ def _order(scores: Floats, rows: pa.Table) -> Ints:
     order = [(name, "ascending") for name in ("score", *_ORDER)]
     idx: Ints = pc.sort_indices(table, sort_keys=order).to_numpy().astype(np.int64)
     return idx
-
-
-def ranges(starts: Ints, sizes: npt.NDArray[np.integer]) -> Ints:
-    """Return the indices in some ranges, one range after the other.
-
-    Example:
-        >>> ranges(np.array([7, 2]), np.array([2, 3])).tolist()
-        [7, 8, 2, 3, 4]
-    """
-    total = int(sizes.sum())
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)

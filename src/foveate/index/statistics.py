@@ -30,35 +30,29 @@ class Totals:
     """What a library holds, or by how much a commit changes that.
 
     Attributes:
-        num_added: How many documents were ever added.
         texts: `(levels,)`, number of texts of each level.
         terms: `(levels,)`, number of the terms of all texts of each level.
     """
 
-    num_added: int = 0
     texts: Ints = field(default_factory=_none)
     terms: Ints = field(default_factory=_none)
 
     def __add__(self, other: Self) -> Self:
         """Add what was added."""
-        return type(self)(
-            self.num_added + other.num_added, self.texts + other.texts, self.terms + other.terms
-        )
+        return type(self)(self.texts + other.texts, self.terms + other.terms)
 
     def __sub__(self, other: Self) -> Self:
-        """Subtract what was removed; how many documents were ever added stays."""
-        return type(self)(self.num_added, self.texts - other.texts, self.terms - other.terms)
+        """Subtract what was removed."""
+        return type(self)(self.texts - other.texts, self.terms - other.terms)
 
     @classmethod
     def from_list(cls, totals: Sequence[int]) -> Self:
         """Return what `to_list` returned."""
-        num_added, *rest = totals
-        texts, terms = np.array(rest, np.int64).reshape(2, -1)
-        return cls(num_added, texts, terms)
+        return cls(*np.array(totals, np.int64).reshape(2, -1))
 
     def to_list(self) -> list[int]:
         """Return the numbers in a row of the table."""
-        return [self.num_added, *self.texts.tolist(), *self.terms.tolist()]
+        return [*self.texts.tolist(), *self.terms.tolist()]
 
     def num_texts(self, level: Level) -> int:
         """Return the number of texts of a level."""
@@ -149,5 +143,4 @@ def count(rows: pa.Table) -> tuple[Totals, WordCounts]:
     _, first = np.unique(in_text, return_index=True)
     frequencies = np.zeros((len(encoded.dictionary), len(LEVELS)), np.int32)
     np.add.at(frequencies, (codes[first], level_idx[first]), 1)
-    totals = Totals(int(num_texts[LEVELS.index("document")]), num_texts, num_terms)
-    return totals, WordCounts._sorted(encoded.dictionary, frequencies)
+    return Totals(num_texts, num_terms), WordCounts._sorted(encoded.dictionary, frequencies)

@@ -1,34 +1,38 @@
 """A library's table on a disk or in an object store, and how it is changed.
 
 All changes of a writer become visible in one commit of Lance. What a writer that was killed has
-written is in no version, and is removed when files are merged. Each commit replaces the row that
+written is in no version, and Lance removes it a week later. Each commit replaces the row that
 counts what the library holds, so that of two writers who begin with the same version, Lance lets
 one commit and refuses the other. On a disk, a lock tells the second one before it has done work.
 
 When files are merged, old versions are removed; a reader that was still using one starts over.
 """
 
-import errno
 import json
+import logging
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foveate.index.lock import LockedError, write_lock
 from foveate.index.schema import SCHEMA_VERSION, TERMS, schema
 from foveate.index.statistics import Totals, WordCounts, count
 
+if TYPE_CHECKING:
+    from foveate.index.lance import LanceEngine
+
+_log = logging.getLogger(__name__)
+
 _TABLE = "library.lance"
+_LOCK = "writer.lock"
 _METADATA = b"foveate"
 _HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below."""
@@ -47,26 +51,21 @@ ROWS_WITHOUT_INDEX = 20_000
 LEAST_FOR_VECTOR_INDEX = 50_000
 """Rows from which vectors get an index; fewer are all compared."""
 
+_WORDS = {"base_tokenizer": "whitespace", "max_token_length": None, "with_position": False}
+_WORDS |= dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding"), False)
+
+_KEYS_PER_PAGE = 512
+
 _INDEXES = {
     "key": "BTREE",
     "content_hash": "BTREE",
     "document": "ZONEMAP",
     "file": "ZONEMAP",
     "level": "BITMAP",
+    **dict.fromkeys(TERMS.values(), "INVERTED"),
 }
 """Columns by which rows are looked up. What is added together is stored together, which is when a
 zone map suffices."""
-
-_INDEXES |= dict.fromkeys(TERMS.values(), "INVERTED")
-_WORDS = {"base_tokenizer": "whitespace", "max_token_length": None, "with_position": False}
-_WORDS |= dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding"), False)
-
-CONDITION_ERRORS = ("Execution error", "Invalid user input", "Schema error")
-"""What Lance's message says if a condition cannot be evaluated for some values, or parsed."""
-
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
-_LIMITS = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
 
 IN_MEMORY = "a model in memory"
 """The name of a model that cannot be loaded by name: its weights are in no file."""
@@ -74,6 +73,10 @@ IN_MEMORY = "a model in memory"
 
 class LibraryError(ValueError):
     """A library cannot be used; the message says why and what to do."""
+
+
+class LockedError(OSError):
+    """Another process is writing to the library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +159,13 @@ class Store:
         """Return whether there is a library.
 
         Raises:
-            LibraryError: The path is a file, or a library of another version.
+            LibraryError: The path is a file.
             OSError: The object store cannot be read.
         """
         if self.folder is None:
             return self._find() is not None
         if self.folder.exists() and not self.folder.is_dir():
             raise LibraryError(f"{self.folder} is a file: a library is a folder, name another path")
-        if (self.folder / "library.json").exists():
-            raise LibraryError(
-                f"the library {self.folder} was made by an earlier version of foveate: index the "
-                "files into a new library"
-            )
         return any(Path(self.uri, "_versions").glob("*.manifest"))
 
     def _find(self) -> Any:
@@ -208,26 +206,30 @@ class Store:
             )
         return table
 
-    def state_of(self, table: Any) -> State:
-        """Return the state of an opened table."""
+    def engine(self) -> "LanceEngine":
+        """Return its newest version, to be searched."""
+        from foveate.index.lance import LanceEngine
+
+        return LanceEngine(self)
+
+    def state_of(self, table: Any) -> tuple[State, Totals]:
+        """Return the state of an opened table, and what it holds."""
         made_by = json.loads(table.schema.metadata[_METADATA])
-        totals = self.totals(table)
-        return State(
+        rows = self.read(table, ["totals"], f"key = {_HEAD}")
+        if rows.num_rows != 1:
+            raise self.unreadable("the row that counts what it holds is missing")
+        next_document, *counts = rows["totals"][0].as_py()
+        totals = Totals.from_list(counts)
+        state = State(
             ModelRecord(**made_by["model"]),
             table.version,
             made_by["library"],
-            totals.num_added,
+            next_document,
             totals.num_texts("document"),
             totals.num_texts("sentence"),
             tuple(made_by["unrelated"]),
         )
-
-    def totals(self, table: Any) -> Totals:
-        """Return what an opened table holds."""
-        rows = self.read(table, ["totals"], f"key = {_HEAD}")
-        if rows.num_rows != 1:
-            raise self.unreadable("the row that counts what it holds is missing")
-        return Totals.from_list(rows["totals"][0].as_py())
+        return state, totals
 
     def word_counts(self, table: Any) -> dict[int, WordCounts]:
         """Return how often words occur: the counts in each row that has some, by its key."""
@@ -261,15 +263,9 @@ class Store:
 
     def unreadable(self, reason: str) -> LibraryError:
         """Return the error that says that the library cannot be read, and why."""
-        for path in Path(self.uri, "_versions").glob("*.manifest") if self.folder else ():
-            if not path.stat().st_size:
-                return LibraryError(
-                    f"the library {self.place} cannot be read: {path} is empty, as a failure of "
-                    "power leaves it; delete that file, and the library is as it was before"
-                )
         return LibraryError(
-            f"the library {self.place} cannot be read ({reason}): restore it from a copy, or index "
-            "the files into a new one"
+            f"the library {self.place} cannot be read ({reason}): if that is no matter of "
+            "permissions, restore it from a copy, or index the files into a new one"
         )
 
     @contextmanager
@@ -277,18 +273,18 @@ class Store:
         """Turn errors of Lance into readable messages.
 
         Raises:
-            LibraryError: Files are damaged.
+            LibraryError: Files cannot be read.
             LockedError: Another process has changed the library since it was opened.
-            OSError: Files cannot be read or written for another reason.
+            OSError: Files cannot be written, or an object store cannot be reached.
+            ValueError: A condition cannot be evaluated for some rows.
         """
         try:
-            with without_panics():
-                yield
-        except (LibraryError, LockedError, FileNotFoundError, MemoryError):
+            yield
+        except (LibraryError, LockedError, FileNotFoundError):
             raise
         except (RuntimeError, ValueError, OSError, pa.ArrowException) as error:
             reason = reason_of(error)
-            if CONDITION_ERRORS[0] in reason:
+            if "Execution error" in reason:
                 raise ValueError(
                     f"a condition cannot be evaluated for some values ({reason}): leave these out"
                 ) from error
@@ -306,11 +302,6 @@ class Store:
                 raise OSError(
                     f"the library {self.place} cannot be reached ({reason}): check its address, "
                     "the credentials and the region, see `storage_options` of Index.open"
-                ) from error
-            if limits(error):
-                raise OSError(
-                    f"the library {self.place} cannot be read ({reason}), which is not damage: "
-                    "change the permission or the limit, and try again"
                 ) from error
             raise self.unreadable(reason) from error
 
@@ -332,11 +323,11 @@ class Store:
         if self.folder is None:
             yield self._writer(model, unrelated)
             return
-        if not self.exists() and self.folder.exists() and not self._is_ours():
+        others = {_TABLE, _LOCK}
+        if self.folder.exists() and {one.name for one in self.folder.iterdir()} - others:
             raise LibraryError(
                 f"{self.folder} is a folder that holds something else: name a new one"
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
         with write_lock(self.folder):
             yield self._writer(model, unrelated)
 
@@ -346,29 +337,53 @@ class Store:
             with self.explained(is_write=True):
                 self._create(model, of_model)
         table = self.open()
-        check_model(self.place, self.state_of(table).model, model)
+        check_model(self.place, self.state_of(table)[0].model, model)
         with self.explained(is_write=True):
             known = {one.name for one in table.describe_indices()}
             for column, kind in _INDEXES.items():
                 if f"{column}_idx" not in known:
-                    options = _WORDS if kind == "INVERTED" else {}
-                    table.create_scalar_index(column, kind, **options)
+                    of_kind, options = _index(kind)
+                    table.create_scalar_index(column, of_kind, **options)
         return Writer(self, table)
-
-    def _is_ours(self) -> bool:
-        """Return whether a folder holds at most what is left if making a library is interrupted."""
-        assert self.folder is not None
-        return all(
-            one.name == _TABLE or one.name.startswith((".", "writer."))
-            for one in self.folder.iterdir()
-        )
 
     def _create(self, model: ModelRecord, unrelated: Sequence[float]) -> None:
         made_by = {"schema": SCHEMA_VERSION, "library": uuid4().hex, "model": asdict(model)}
         made_by["unrelated"] = unrelated
         columns = schema(model.dimension).with_metadata({_METADATA: json.dumps(made_by).encode()})
-        head = _special_row(columns, _HEAD, totals=Totals().to_list())
+        head = _special_row(columns, _HEAD, totals=[0, *Totals().to_list()])
         lance().write_dataset(head, self.uri, storage_options=self.options)
+
+
+def _index(kind: str) -> tuple[Any, dict[str, Any]]:
+    """Return how Lance is asked for an index of a kind."""
+    from lance.indices import IndexConfig
+
+    if kind == "BTREE":  # of small pages, of which each key that is looked up reads one
+        return IndexConfig("btree", {"zone_size": _KEYS_PER_PAGE}), {}
+    return kind, _WORDS if kind == "INVERTED" else {}
+
+
+class Written(NamedTuple):
+    """Rows of documents that were written, and are in no version yet.
+
+    Attributes:
+        fragments: What Lance needs to commit them.
+        totals: How many texts and terms they have.
+        counts: In how many texts each word is.
+        next_document: The number after that of their last document.
+    """
+
+    fragments: list[Any]
+    totals: Totals
+    counts: WordCounts
+    next_document: int
+
+
+def write(rows: pa.Table, table: Any, store: Store) -> Written:
+    """Write the rows of documents beside a table, to be committed later."""
+    with store.explained(is_write=True):
+        fragments = _write(rows, table, store)
+    return Written(fragments, *count(rows), pc.max(rows["document"]).as_py() + 1)
 
 
 class Writer:
@@ -382,10 +397,10 @@ class Writer:
     def __init__(self, store: Store, table: Any) -> None:
         self.store = store
         self.table = table
-        self.next_document = store.state_of(table).next_document
+        state, self._totals = store.state_of(table)
+        self.next_document = state.next_document
         self._counts = store.word_counts(table)
-        self._fragments: list[Any] = []  # that are not committed yet
-        self._added: list[tuple[Totals, WordCounts]] = []
+        self._added: list[Written] = []
         self._outdated: list[int] = []
 
     def new_documents(self, number: int) -> int:
@@ -395,9 +410,12 @@ class Writer:
 
     def add(self, rows: pa.Table) -> None:
         """Write the rows of a batch of documents."""
-        with self.store.explained(is_write=True):
-            self._fragments += self._write(rows)
-        self._added.append(count(rows))
+        self.add_written(write(rows, self.table, self.store))
+
+    def add_written(self, written: Written) -> None:
+        """Have rows committed that another process has written."""
+        self.next_document = max(self.next_document, written.next_document)
+        self._added.append(written)
 
     def delete(self, documents: Iterable[int]) -> None:
         """Delete documents with their sections and sentences."""
@@ -405,27 +423,22 @@ class Writer:
 
     def commit(self) -> None:
         """Make the changes visible."""
-        if not self._fragments and not self._outdated:
+        if not self._added and not self._outdated:
             return
         with self.store.explained(is_write=True):
-            num_committed = self.store.state_of(self.table).next_document
-            # Those of a file that is given up are not in the table before they are committed.
-            given_up = [number for number in self._outdated if number >= num_committed]
-            self._commit([number for number in self._outdated if number < num_committed])
-            if given_up:
-                self._commit(given_up)
-        self._outdated = []
+            self._commit()
+        self._added, self._outdated = [], []
 
-    def _commit(self, numbers: Sequence[int]) -> None:
-        """Commit what was added, without the documents with some numbers."""
-        totals = sum((of_added for of_added, _ in self._added), self.store.totals(self.table))
-        added, removed = [counts for _, counts in self._added], []
-        outdated = f"document IN ({', '.join(map(str, numbers))})" if numbers else "FALSE"
-        if numbers:
+    def _commit(self) -> None:
+        totals = sum((one.totals for one in self._added), self._totals)
+        removed = []
+        outdated = "FALSE"
+        if self._outdated:
+            outdated = f"document IN ({', '.join(map(str, self._outdated))})"
             old = self.table.scanner(["level", *TERMS.values()], filter=outdated).to_table()
-            of_old, counts = count(old)
-            totals, removed = totals - of_old, [counts]
-        counts = WordCounts.total(added, removed)
+            of_old, counts_of_old = count(old)
+            totals, removed = totals - of_old, [counts_of_old]
+        counts = WordCounts.total([one.counts for one in self._added], removed)
         merged = []
         for key in sorted(self._counts):  # the newest first, which are the smallest
             if len(self._counts[key].words) > 2 * len(counts.words):
@@ -434,18 +447,18 @@ class Writer:
             merged.append(key)
         key = min(self._counts, default=_HEAD) - 1
         columns = self.table.schema
+        head = [self.next_document, *totals.to_list()]
         rows = [
-            _special_row(columns, _HEAD, totals=totals.to_list()),
+            _special_row(columns, _HEAD, totals=head),
             _special_row(columns, key, words=counts.words, frequencies=counts.frequencies.ravel()),
         ]
         replaced = ", ".join(map(str, (_HEAD, *merged)))
-        self._replace(
-            f"key IN ({replaced}) OR {outdated}",
-            [*self._fragments, *self._write(pa.concat_tables(rows))],
-        )
+        fragments = [one for written in self._added for one in written.fragments]
+        fragments += _write(pa.concat_tables(rows), self.table, self.store)
+        self._replace(f"key IN ({replaced}) OR {outdated}", fragments)
+        self._totals = totals
         self._counts = {k: one for k, one in self._counts.items() if k not in merged}
         self._counts[key] = counts
-        self._fragments, self._added = [], []
 
     def _replace(self, condition: str, fragments: Sequence[Any]) -> None:
         """Commit new fragments in place of the rows that satisfy a condition."""
@@ -464,12 +477,6 @@ class Writer:
         self.table = lance().LanceDataset.commit(
             self.table, change, read_version=self.table.version, max_retries=0
         )
-
-    def _write(self, rows: pa.Table) -> list[Any]:
-        from lance.fragment import write_fragments
-
-        fragments: list[Any] = write_fragments(rows, self.table, storage_options=self.store.options)
-        return fragments
 
     def tidy(self, *, is_end: bool) -> None:
         """Optimize if there is reason to, so that a small change does not rewrite everything.
@@ -495,20 +502,25 @@ class Writer:
             with_vectors: Whether to make an index of vectors if there is none and it is time to.
         """
         with self.store.explained(is_write=True):
-            table = self.table
+            table, num_rows = self.table, self.table.count_rows()
+            _log.info("%s: merging files and updating indexes", self.store.place)
             table.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FILE)
             table.optimize.optimize_indices()
             has_index = any(one.name == "vector_idx" for one in table.describe_indices())
-            if with_vectors and not has_index and table.count_rows() >= LEAST_FOR_VECTOR_INDEX:
-                num_partitions = round(table.count_rows() ** 0.5)
+            if with_vectors and not has_index and num_rows >= LEAST_FOR_VECTOR_INDEX:
+                _log.info("%s: indexing the vectors of %s rows", self.store.place, f"{num_rows:,}")
                 table = table.create_index(
-                    "vector", "IVF_RQ", metric="dot", num_partitions=num_partitions
+                    "vector", "IVF_RQ", metric="dot", num_partitions=round(num_rows**0.5)
                 )
-            # The lock on a disk keeps other writers out, so what they left unfinished may go too.
-            table.cleanup_old_versions(
-                timedelta(0), delete_unverified=self.store.folder is not None
-            )
+            table.cleanup_old_versions(timedelta(0))
             self.table = table
+
+
+def _write(rows: pa.Table, table: Any, store: Store) -> list[Any]:
+    from lance.fragment import write_fragments
+
+    fragments: list[Any] = write_fragments(rows, table, storage_options=store.options)
+    return fragments
 
 
 def _special_row(columns: pa.Schema, key: int, **values: Any) -> pa.Table:
@@ -551,31 +563,35 @@ def reason_of(error: BaseException) -> str:
     return str(error).partition("\n")[0].split(", /")[0]
 
 
-def limits(error: BaseException) -> bool:
-    """Return whether an error is due to a permission or a limit of the system, not to a file.
-
-    Lance gives the number of such an error only in its message.
-    """
-    number = error.errno if isinstance(error, OSError) else None
-    if number is None and (match := _OS_ERROR.search(str(error))):
-        number = int(match[1])
-    return number in _LIMITS
-
-
-class LanceError(RuntimeError):
-    """Lance failed in its own code, for which a file or a condition may be the reason."""
-
-
 @contextmanager
-def without_panics() -> Iterator[None]:
-    """Raise a `LanceError` with a readable message instead of what Lance raises in a panic."""
+def write_lock(folder: Path) -> Iterator[None]:
+    """Keep other writers out of a folder, which is made if necessary.
+
+    The operating system releases the lock when the process ends, however it ends.
+
+    Raises:
+        LockedError: Another process holds the lock.
+        OSError: The folder cannot be written to.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / _LOCK)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise LockedError(
+            f"another process is writing to the library {folder}: wait until it has ended; the "
+            "library can be searched meanwhile"
+        ) from error
+    except OSError as error:
+        raise type(error)(
+            f"the library {folder} cannot be written to ({error.strerror}): it can only be searched"
+        ) from error
     try:
         yield
-    except BaseException as error:  # which PanicException is
-        if type(error).__name__ != "PanicException" and "panicked" not in str(error):
-            raise
-        said, *_ = str(error).splitlines() or ["unknown error"]
-        raise LanceError(f"Lance failed: {said}") from error
+    finally:
+        lock.release()
 
 
 def check_model(place: str | Path, recorded: ModelRecord, given: ModelRecord) -> None:

@@ -6,60 +6,54 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from foveate.index.lance import LanceEngine
 from foveate.index.records import Entry, FileRecord, rows, unpack_document
 from foveate.index.schema import LEVELS, vectors_of
-from foveate.index.snapshot import Snapshot
 from foveate.index.statistics import Totals, WordCounts, count
-from foveate.index.store import LibraryError, Store, limits, reason_of
+from foveate.index.store import LibraryError, Store, reason_of
 
 _MAX_ERROR = 1e-2  # of a vector's length, which is 1 but for the rounding to float16
 _OF_FILE = ("sha256", "size", "modified", "indexed", "content")
 """Columns that do not follow from a document's content."""
 
-_COUNTS_IN_MEMORY = 256
-
 _NEW = "index the files into a new library"
-_RESTORE_OR_NEW = "restore it from a copy of the library, or index the files into a new one"
 _AGAIN = "remove it with `foveate library remove`, and index it again"
 
 
-def verify(store: Store) -> list[str]:
-    """Return a sentence for each problem in a library, which says what to do.
+def verify(store: Store) -> Iterator[str]:
+    """Yield a sentence for each problem in a library, which says what to do.
 
     Documents are read one at a time: each is unpacked, and its rows are compared with those that
     would be written for it now.
-
-    Raises:
-        OSError: A permission or a limit of the system keeps files from being read.
     """
-    return list(_problems(store))
-
-
-def _problems(store: Store) -> Iterator[str]:
     try:
-        snapshot = Snapshot(store)
-        outline = snapshot.read(["document", "source"], "level = 'document'").sort_by("document")
-    except (LibraryError, OSError) as error:
-        yield _unreadable("the table", error, _RESTORE_OR_NEW)
+        engine = LanceEngine(store)
+        outline = engine.read(["document", "source"], "level = 'document'").sort_by("document")
+    except LibraryError as error:
+        yield str(error)
         return
-    numbers = outline["document"].to_pylist()
-    if len(set(numbers)) != len(numbers):
-        yield f"several documents have the same number: {_NEW}"
-    totals, counts = Totals(), list[WordCounts]()
-    for number, source in zip(numbers, outline["source"].to_pylist(), strict=True):
+    totals, counts = Totals(), WordCounts.total([])
+    for row in outline.to_pylist():
+        number, source = row["document"], row["source"]
         try:
-            found = snapshot.read(snapshot.table.schema.names, f"document = {number}")
+            found = engine.read(engine.table.schema.names, f"document = {number}")
             for problem in _document_problems(found.sort_by("key"), source):
                 yield f"{problem}: {_AGAIN}"
-        except Exception as error:
-            yield _unreadable(source, error, _AGAIN)
+        except Exception as error:  # whatever damaged bytes lead to
+            yield f"{source} cannot be read ({reason_of(error)}): {_AGAIN}"
             continue
         of_document, words = count(found)
         totals += of_document
-        counts.append(words)
-        if len(counts) == _COUNTS_IN_MEMORY:
-            counts = [WordCounts.total(counts)]
-    yield from _count_problems(snapshot, totals, WordCounts.total(counts))
+        counts = WordCounts.total([counts, words])
+    if engine.totals.to_list() != totals.to_list():
+        yield (
+            f"there are {totals.num_texts('document'):,} documents and "
+            f"{totals.num_texts('sentence'):,} sentences instead of "
+            f"{engine.state.num_documents:,} and {engine.state.num_sentences:,}: {_NEW}"
+        )
+    held = WordCounts.total(list(store.word_counts(engine.table).values()))
+    if num_wrong := len(WordCounts.total([held], [counts]).words):
+        yield f"{num_wrong:,} words are not counted as they should be: {_NEW}"
 
 
 def _document_problems(found: pa.Table, source: str) -> Iterator[str]:
@@ -86,40 +80,3 @@ def _document_problems(found: pa.Table, source: str) -> Iterator[str]:
         lengths = np.linalg.norm(vectors_of(of_level["vector"]).astype(np.float32), axis=1)
         if not (np.abs(lengths - 1) < _MAX_ERROR).all():
             yield f"{source} has {level}s whose vectors are damaged"
-
-
-def _count_problems(snapshot: Snapshot, totals: Totals, counts: WordCounts) -> Iterator[str]:
-    """Compare what was counted in the rows of documents with what the library says it holds."""
-    recorded = snapshot.totals
-    if recorded.to_list()[1:] != totals.to_list()[1:]:
-        yield (
-            f"there are {totals.num_texts('document'):,} documents and "
-            f"{totals.num_texts('sentence'):,} sentences instead of "
-            f"{recorded.num_texts('document'):,} and {recorded.num_texts('sentence'):,}: {_NEW}"
-        )
-    try:
-        held = WordCounts.total(list(snapshot.store.word_counts(snapshot.table).values()))
-    except (LibraryError, OSError) as error:
-        yield _unreadable("the count of words", error, _RESTORE_OR_NEW)
-        return
-    num_wrong = len(WordCounts.total([held], [counts]).words)
-    if num_wrong:
-        yield f"{num_wrong:,} words are not counted as they should be: {_NEW}"
-
-
-def _unreadable(what: str, error: Exception, advice: str) -> str:
-    """Return the sentence that says that something cannot be read, and why, on one line.
-
-    Raises:
-        OSError: A permission or a limit of the system is the reason, which is no problem of the
-            library.
-    """
-    if isinstance(error, LibraryError | OSError) and isinstance(error.__cause__, Exception):
-        error = error.__cause__
-    reason = " ".join(reason_of(error).split())
-    if limits(error):
-        raise OSError(
-            f"{what} cannot be read ({reason}), which is not damage: change the permission or the "
-            "limit, and try again"
-        ) from error
-    return f"{what} cannot be read ({reason}): {advice}"

@@ -1,0 +1,127 @@
+"""What a library is searched with: it proposes rows, and reads those that are then scored."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from foveate.index.schema import Level, are_of
+from foveate.index.statistics import Totals
+from foveate.index.store import State
+
+
+class Engine(Protocol):
+    """A library in a search engine; `foveate.index.lance` is the one that builds libraries.
+
+    Rows are as in `foveate.index.schema`, with some of its columns. Conditions are in SQL.
+
+    Attributes:
+        state: The library's state.
+        totals: What it holds.
+    """
+
+    state: State
+    totals: Totals
+
+    def __hash__(self) -> int:
+        """Return a hash, which two engines may share."""
+        ...
+
+    def candidates(
+        self,
+        vectors: npt.NDArray[np.float32],
+        terms: Sequence[str],
+        where: str | None,
+        k: int,
+        *,
+        level: Level,
+        columns: Sequence[str],
+    ) -> tuple[list[pa.Table], pa.Table]:
+        """Propose rows for a query.
+
+        Args:
+            vectors: `(parts, dimension)`, of the parts of the query, of unit length.
+            terms: Its terms.
+            where: What the rows must satisfy.
+            k: How many to propose for each part, and by their terms.
+            level: The level of those that are proposed by their terms.
+            columns: What to read of them.
+
+        Returns:
+            For each part, the rows of any level whose vectors are closest; and the rows of the
+            level that have the terms that count most.
+        """
+        ...
+
+    def fetch(
+        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
+    ) -> pa.Table:
+        """Read the rows with some keys that satisfy a condition, in the order of their keys."""
+        ...
+
+    def runs(
+        self,
+        firsts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.integer],
+        columns: Sequence[str],
+    ) -> pa.Table:
+        """Read runs of rows with keys that follow each other, from their first keys, in any order.
+
+        Args:
+            firsts: `(runs,)`.
+            sizes: `(runs,)`.
+            columns: What to read.
+        """
+        ...
+
+    def read(
+        self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
+    ) -> pa.Table:
+        """Read the rows that satisfy a condition, or some of them."""
+        ...
+
+    def term_weights(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
+        """Return i(t) of `foveate.tasks.bm25.bm25` of each term: `(terms,)`."""
+        ...
+
+    def check(self, where: str) -> None:
+        """Check that a condition can be evaluated.
+
+        Raises:
+            ValueError: It cannot be; the message says why.
+        """
+        ...
+
+
+def weights_of(
+    having: npt.NDArray[np.integer], totals: Totals, level: Level
+) -> npt.NDArray[np.float64]:
+    """Return i(t) of `foveate.tasks.bm25.bm25` of terms that so many texts of a level have."""
+    weights: npt.NDArray[np.float64] = np.log1p(
+        (totals.num_texts(level) - having + 0.5) / (having + 0.5)
+    )
+    return weights
+
+
+def of_level(rows: pa.Table, level: Level) -> pa.Table:
+    """Return the rows of a level."""
+    return rows.filter(pa.array(are_of(keys_of(rows), level)))
+
+
+def keys_of(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the keys of rows."""
+    keys: npt.NDArray[np.int64] = rows["key"].to_numpy()
+    return keys
+
+
+def ranges(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """Return the indices in some ranges, one range after the other.
+
+    Example:
+        >>> ranges(np.array([7, 2]), np.array([2, 3])).tolist()
+        [7, 8, 2, 3, 4]
+    """
+    total = int(sizes.sum())
+    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)

@@ -1,0 +1,419 @@
+"""A library in Qdrant: a collection with the rows of one that Lance holds, which it searches.
+
+The collection has a point for each row: its vector, its terms as a sparse vector, and its other
+columns. A point for each word counts it, and one holds the library's state.
+"""
+
+import base64
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ApiException
+
+from foveate.index.engine import ranges, weights_of
+from foveate.index.schema import TERMS, Level, schema
+from foveate.index.statistics import Totals, WordCounts
+from foveate.index.store import LibraryError, ModelRecord, State
+from foveate.tasks.weights import LENGTH_NORMALIZATION, SATURATION
+
+if TYPE_CHECKING:
+    from foveate.index.lance import LanceEngine
+
+_STATE = str(UUID(int=0))
+_WORDS = UUID(int=1)
+"""The namespace of the points that count words."""
+
+_POINTS = 512
+_DOCUMENTS = 64
+"""How many points are sent, and of how many documents rows are read, at a time."""
+
+_INDEXED = {
+    "level": models.PayloadSchemaType.KEYWORD,
+    "document": models.PayloadSchemaType.INTEGER,
+    "content_hash": models.PayloadSchemaType.INTEGER,
+}
+_TIMES = ("modified", "indexed")
+
+
+class QdrantStore:
+    """A library in Qdrant, which can be searched but not changed.
+
+    Args:
+        place: "qdrant://HOST:PORT/COLLECTION".
+        options: Options of `QdrantClient`, such as `api_key`, which `QDRANT_API_KEY` says too.
+    """
+
+    def __init__(self, place: str, options: Mapping[str, Any] | None = None) -> None:
+        self.place = place
+        address, _, self.collection = place.removeprefix("qdrant://").partition("/")
+        host, _, port = address.partition(":")
+        if not (host and self.collection):
+            raise ValueError(f"{place} names no collection: write qdrant://HOST:6333/COLLECTION")
+        given = {"api_key": os.environ.get("QDRANT_API_KEY"), **(options or {})}
+        self.client = QdrantClient(host=host, port=int(port or 6333), **given)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn errors of the client into readable messages.
+
+        Raises:
+            OSError: Qdrant cannot be reached.
+        """
+        try:
+            yield
+        except ApiException as error:
+            reason = " ".join(str(error).split())
+            raise OSError(
+                f"the library {self.place} cannot be reached ({reason}): check its address and key"
+            ) from error
+
+    def exists(self) -> bool:
+        """Return whether there is a library."""
+        with self.explained():
+            return self.client.collection_exists(self.collection)
+
+    def engine(self) -> "QdrantEngine":
+        """Return the library, to be searched.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        state = self._state()
+        if state is None:
+            raise FileNotFoundError(
+                f"there is no library in {self.place}: `foveate library export DIR {self.place}` "
+                "makes one"
+            )
+        return QdrantEngine(self, *state)
+
+    def open(self) -> None:
+        """Check that there is a library.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        self.engine()
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return a value that changes when the library does."""
+        state = self._state()
+        return () if state is None else (state[0].version,)
+
+    def _state(self) -> tuple[State, Totals] | None:
+        if not self.exists():
+            return None
+        with self.explained():
+            points = self.client.retrieve(self.collection, [_STATE])
+        if not points:
+            return None
+        held: dict[str, Any] = points[0].payload or {}
+        given = {**held["state"], "model": ModelRecord(**held["state"]["model"])}
+        state = State(**{**given, "unrelated": tuple(given["unrelated"])})
+        return state, Totals.from_list(held["totals"])
+
+    def write(self, engine: "LanceEngine") -> int:
+        """Add the documents of a library that are not there yet, and remove those that are gone.
+
+        Returns:
+            The number of rows that were added.
+
+        Raises:
+            LibraryError: The collection holds something else.
+        """
+        held = self._state()
+        if held is not None and held[0].library != engine.state.library:
+            raise LibraryError(f"{self.place} holds another library: name a new collection")
+        with self.explained():
+            if not self.exists():
+                self._create(engine.state.model.dimension)
+            level = _matches("level", ["document"])
+            there = {(one.payload or {})["document"] for one in self.scroll(["document"], level)}
+            documents = engine.read(["document"], "level = 'document'")["document"].to_pylist()
+            if gone := list(there.difference(documents)):
+                selector = models.FilterSelector(filter=_matches("document", gone))
+                self.client.delete(self.collection, selector)
+            new = sorted(set(documents) - there)
+            number = 0
+            for start in range(0, len(new), _DOCUMENTS):
+                some = ", ".join(map(str, new[start : start + _DOCUMENTS]))
+                rows = engine.read(engine.table.schema.names, f"document IN ({some})")
+                # A document is there once its own row is, which is its last.
+                self._send(_points(rows.sort_by("key"), engine.totals))
+                number += rows.num_rows
+            counts = WordCounts.total(list(engine.store.word_counts(engine.table).values()))
+            words = zip(counts.words.to_pylist(), counts.frequencies.tolist(), strict=True)
+            version = {"version": engine.state.version}
+            self._send(
+                _point(_id(word), {"frequencies": having, **version}) for word, having in words
+            )
+            held_now = {"state": asdict(engine.state), "totals": engine.totals.to_list()}
+            self._send([_point(_STATE, held_now | version)])
+            # Words that no text has any more are those of an earlier version.
+            no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
+            current = _matches("version", [engine.state.version])
+            outdated = models.Filter(must=[no_row], must_not=[current])
+            self.client.delete(self.collection, models.FilterSelector(filter=outdated))
+        return number
+
+    def _create(self, dimension: int) -> None:
+        vectors = models.VectorParams(
+            size=dimension,
+            distance=models.Distance.DOT,
+            datatype=models.Datatype.FLOAT16,
+            on_disk=True,
+        )
+        self.client.create_collection(
+            self.collection,
+            vectors_config={"vector": vectors},
+            sparse_vectors_config={"terms": models.SparseVectorParams()},
+        )
+        for column, kind in _INDEXED.items():
+            self.client.create_payload_index(self.collection, column, kind)
+
+    def _send(self, points: Iterable[models.PointStruct]) -> None:
+        self.client.upload_points(self.collection, points, batch_size=_POINTS, wait=True)
+
+    def scroll(
+        self, columns: Sequence[str], wanted: models.Filter, limit: int | None = None
+    ) -> list[models.Record]:
+        """Read the points that satisfy a filter, or some of them."""
+        found: list[models.Record] = []
+        offset = None
+        while limit is None or len(found) < limit:
+            records, offset = self.client.scroll(
+                self.collection, wanted, limit=limit or _POINTS, offset=offset, **_of(columns)
+            )
+            found += records
+            if offset is None:
+                break
+        return found
+
+
+class QdrantEngine:
+    """A library in Qdrant; see `Engine`.
+
+    Args:
+        store: Where it is.
+        state: See `Engine`.
+        totals: See `Engine`.
+    """
+
+    def __init__(self, store: QdrantStore, state: State, totals: Totals) -> None:
+        self.store = store
+        self.state = state
+        self.totals = totals
+
+    def candidates(
+        self,
+        vectors: npt.NDArray[np.float32],
+        terms: Sequence[str],
+        where: str | None,
+        k: int,
+        *,
+        level: Level,
+        columns: Sequence[str],
+    ) -> tuple[list[pa.Table], pa.Table]:
+        """See `Engine`."""
+        weights = dict(zip(map(_dimension, terms), self.term_weights(terms, level), strict=True))
+        query = models.SparseVector(indices=list(weights), values=list(weights.values()))
+        of_level = f"level = '{level}'"
+        matching = self._query(query, "terms", k, f"{where or of_level} AND {of_level}", columns)
+        nearest = [self._query(one.tolist(), "vector", k, where, columns) for one in vectors]
+        return nearest, matching
+
+    def _query(
+        self, query: Any, using: str, k: int, where: str | None, columns: Sequence[str]
+    ) -> pa.Table:
+        with self.store.explained():
+            response = self.store.client.query_points(
+                self.store.collection,
+                query,
+                using=using,
+                limit=k,
+                query_filter=as_filter(where) if where else None,
+                **_of(columns),
+            )
+        return self._rows(response.points, columns)
+
+    def _rows(self, points: Sequence[Any], columns: Sequence[str]) -> pa.Table:
+        """Return the rows that points are."""
+        of_columns = schema(self.state.model.dimension)
+        arrays = []
+        for name in columns:
+            if name == "vector":
+                vectors = np.array([point.vector["vector"] for point in points], np.float16)
+                size = self.state.model.dimension
+                arrays.append(pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), size))
+                continue
+            values: list[Any] = [point.payload.get(name) for point in points]
+            if name in _TIMES:
+                values = [datetime.fromisoformat(value) for value in values]
+            if name == "content":
+                values = [value and base64.b64decode(value) for value in values]
+            arrays.append(pa.array(values, of_columns.field(name).type))
+        return pa.table(arrays, names=list(columns))
+
+    def fetch(
+        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
+    ) -> pa.Table:
+        """See `Engine`."""
+        client, collection, ids = self.store.client, self.store.collection, keys.tolist()
+        with self.store.explained():
+            if where:
+                has_id = models.HasIdCondition(has_id=ids)
+                wanted = models.Filter(must=[has_id, as_filter(where)])
+                found = self.store.scroll(columns, wanted)
+            else:
+                found = client.retrieve(collection, ids, **_of(columns))
+        return self._rows(found, columns).sort_by("key")
+
+    def runs(
+        self,
+        firsts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.integer],
+        columns: Sequence[str],
+    ) -> pa.Table:
+        """See `Engine`."""
+        return self.fetch(np.unique(ranges(firsts, sizes)), columns)
+
+    def read(
+        self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
+    ) -> pa.Table:
+        """See `Engine`."""
+        with self.store.explained():
+            found = self.store.scroll(columns, as_filter(where or "level IS NOT NULL"), limit)
+        return self._rows(found, columns)
+
+    def term_weights(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
+        """See `Engine`."""
+        ids = [_id(term) for term in terms]
+        with self.store.explained():
+            points = self.store.client.retrieve(self.store.collection, ids)
+        having = {point.id: (point.payload or {})["frequencies"] for point in points}
+        idx = list(TERMS).index(level)
+        counts = np.array([having[one][idx] if one in having else 0 for one in ids])
+        return weights_of(counts, self.totals, level)
+
+    def check(self, where: str) -> None:
+        """See `Engine`."""
+        as_filter(where)
+
+
+def as_filter(where: str) -> models.Filter:
+    """Return the filter that is a condition in SQL.
+
+    Raises:
+        ValueError: Qdrant has nothing like it.
+    """
+    import sqlglot
+
+    try:
+        tree = sqlglot.parse_one(where, read="postgres")
+    except sqlglot.errors.ParseError as error:
+        raise ValueError(f"{error.errors[0]['description']}: write SQL") from error
+    return _filter(tree)
+
+
+def _filter(node: Any) -> models.Filter:
+    """Return the filter that is a part of a condition."""
+    from sqlglot import exp
+
+    match node:
+        case exp.Paren():
+            return _filter(node.this)
+        case exp.And():
+            return models.Filter(must=[_filter(one) for one in node.flatten()])
+        case exp.Or():
+            return models.Filter(should=[_filter(one) for one in node.flatten()])
+        case exp.Not():
+            return models.Filter(must_not=[_filter(node.this)])
+        case exp.Is(this=exp.Column() as column, expression=exp.Null()):
+            empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=column.name))
+            is_not = node.args.get("negate")
+            return models.Filter(must_not=[empty]) if is_not else models.Filter(must=[empty])
+        case exp.ArrayContains(this=exp.Column() as column, expression=value):
+            return _matches(column.name, [_value(value)])
+        case exp.In(this=exp.Column() as column):
+            return _matches(column.name, [_value(one) for one in node.expressions])
+        case exp.EQ(this=exp.Column() as column, expression=value):
+            return _matches(column.name, [_value(value)])
+        case exp.NEQ(this=exp.Column() as column, expression=value):
+            return models.Filter(must_not=[_matches(column.name, [_value(value)])])
+        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if isinstance(node.this, exp.Column):
+            value = _value(node.expression)
+            if not isinstance(value, str) or isinstance(node.expression, exp.Cast):
+                kind = models.DatetimeRange if isinstance(value, str) else models.Range
+                in_range: Any = kind(**{node.key: value})
+                condition = models.FieldCondition(key=node.this.name, range=in_range)
+                return models.Filter(must=[condition])
+    raise ValueError(
+        f"Qdrant has no condition like {node.sql()}: compare columns with values, join with AND, "
+        "OR and NOT"
+    )
+
+
+def _value(node: Any) -> Any:
+    """Return a number, a text, or a date as a text."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Cast):
+        return _value(node.this)
+    return node.to_py()
+
+
+def _matches(column: str, values: list[Any]) -> models.Filter:
+    """Return the filter of points that have one of some values."""
+    match = models.MatchAny(any=values)
+    return models.Filter(must=[models.FieldCondition(key=column, match=match)])
+
+
+def _id(word: str) -> str:
+    return str(uuid5(_WORDS, word))
+
+
+def _dimension(term: str) -> int:
+    """Return the dimension of a term in sparse vectors; a few share one."""
+    return zlib.crc32(term.encode())
+
+
+def _point(idx: int | str, payload: dict[str, Any], **vectors: Any) -> models.PointStruct:
+    return models.PointStruct(id=idx, payload=payload, vector=vectors)
+
+
+def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
+    """Return the points of rows.
+
+    The value of a term is what `foveate.tasks.bm25.bm25` makes of how often it occurs.
+    """
+    for name in _TIMES:  # Python's times have no nanoseconds
+        times = rows[name].cast(pa.timestamp("us", tz="UTC"), safe=False)
+        rows = rows.set_column(rows.column_names.index(name), name, times)
+    for row in rows.to_pylist():
+        vector, level = row.pop("vector"), row["level"]
+        terms, frequencies = np.unique(row[TERMS[level]].split(), return_counts=True)
+        length = row["num_terms"] / totals.mean_length(level)
+        held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length)
+        values = frequencies / (frequencies + held_back)
+        sparse = dict(zip(map(_dimension, terms.tolist()), values.tolist(), strict=True))
+        payload = {name: value for name, value in row.items() if value is not None}
+        payload |= {name: row[name].isoformat() for name in _TIMES}
+        if row["content"] is not None:
+            payload["content"] = base64.b64encode(row["content"]).decode()
+        of_terms = models.SparseVector(indices=list(sparse), values=list(sparse.values()))
+        yield _point(row["key"], payload, vector=vector, terms=of_terms)
+
+
+def _of(columns: Sequence[str]) -> dict[str, Any]:
+    """Return the options that ask for some columns."""
+    payload = [name for name in columns if name != "vector"]
+    return {"with_payload": payload, "with_vectors": ["vector"] if "vector" in columns else False}

@@ -1,0 +1,98 @@
+"""Libraries in Qdrant, of which its client plays one in memory."""
+
+import pytest
+
+from foveate import Document, Index
+
+qdrant_client = pytest.importorskip("qdrant_client", reason="Qdrant's client is not installed")
+
+from foveate.index import LibraryError, qdrant  # noqa: E402 (which needs the client)
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+
+PLACE = "qdrant://localhost:6333/sea"
+QUERIES = ("Where do herring swim?", "nets", "salt from the sea", "Who eats krill?")
+
+
+@pytest.fixture(autouse=True)
+def server(monkeypatch):
+    """A server that all clients share."""
+    client = qdrant_client.QdrantClient(":memory:")
+    monkeypatch.setattr(qdrant, "QdrantClient", lambda **options: client)
+    return client
+
+
+def hits(index, **options):
+    return [
+        index.search(query, by=by, top_k=top_k, **options)
+        for query in QUERIES
+        for by in ("passage", "section", "document")
+        for top_k in (1, 9)
+    ]
+
+
+def test_hits_are_those_of_the_library(index, folder, small_encoder):
+    index.add([folder, Document.from_text("Cod swim. They eat herring.", source="copy")])
+    assert index.export(PLACE) > 0
+    other = Index.open(PLACE, model=small_encoder)
+    assert hits(other) == hits(index)
+    assert list(other.documents()) == list(index.documents())
+    assert other.state == index.state
+    for one in index.documents():
+        assert other.document(one.number) == index.document(one.number)
+    assert other.summarize("herring", sentences=2) == index.summarize("herring", sentences=2)
+    assert other.context("herring", tokens=200) == index.context("herring", tokens=200)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "format = 'md'",
+        "format IN ('md', 'vtt') AND NOT title = 'Whale'",
+        "speaker IS NULL OR speaker = 'Ada'",
+        "size > 40 AND size <= 1000 AND num_sentences <> 2",
+        "modified > date '2020-01-31'",
+        "array_has(authors, 'Ann Lee')",
+        "date IS NOT NULL",
+    ],
+)
+def test_conditions_are_those_of_the_library(index, folder, small_encoder, where):
+    index.add(folder)
+    index.export(PLACE)
+    other = Index.open(PLACE, model=small_encoder)
+    assert hits(other, where=where) == hits(index, where=where)
+    [number, *_] = [one.number for one in index.documents()]
+    assert hits(other, document=number) == hits(index, document=number)
+
+
+def test_only_what_has_changed_is_sent(index, folder, small_encoder):
+    index.add(folder)
+    index.export(PLACE)
+    (folder / "salt.txt").write_text("Salt is grey. It is mined.")
+    (folder / "talk.vtt").unlink()
+    index.add(folder, prune=True)
+    other = Index.open(PLACE, model=small_encoder)
+    assert hits(other) != hits(index)
+    assert index.export(PLACE) == 4  # a document, its section, and two sentences
+    assert hits(other) == hits(index)
+    assert index.export(PLACE) == 0
+
+
+def test_what_qdrant_cannot_do_is_said(index, folder, small_encoder, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no library in qdrant://.*: `foveate library exp"):
+        Index.open(PLACE)
+    with pytest.raises(ValueError, match=r"names no collection: write qdrant://HOST:6333/COLL"):
+        Index.open("qdrant://localhost")
+    index.add(folder)
+    index.export(PLACE)
+    other = Index.open(PLACE, model=small_encoder)
+    for use in (lambda: other.add(folder), lambda: other.remove("a"), other.compact, other.verify):
+        with pytest.raises(ValueError, match=r"can only be searched|has nothing named"):
+            use()
+    for conditions in ({"where": "title LIKE '%a%'"}, {"path": "salt.txt"}, {"section": "cod"}):
+        with pytest.raises(ValueError, match="Qdrant has no condition like"):
+            other.search("cod", **conditions)
+    third = Index.create(tmp_path / "third", model=small_encoder)
+    third.add(folder)
+    with pytest.raises(LibraryError, match="holds another library: name a new collection"):
+        third.export(PLACE)
