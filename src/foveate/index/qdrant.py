@@ -227,7 +227,10 @@ class QdrantEngine:
         weights = dict(zip(map(_dimension, terms), self.term_weights(terms, level), strict=True))
         query = models.SparseVector(indices=list(weights), values=list(weights.values()))
         of_level = f"level = '{level}'"
-        matching = self._query(query, "terms", k, f"{where or of_level} AND {of_level}", columns)
+        matching = self._rows([], columns)
+        if terms:
+            wanted = f"{where or of_level} AND {of_level}"
+            matching = self._query(query, "terms", k, wanted, columns)
         nearest = [self._query(one.tolist(), "vector", k, where, columns) for one in vectors]
         return nearest, matching
 

@@ -142,8 +142,7 @@ class Request:
         # Only sentences say whether they satisfy a condition.
         of_level_words: Level = "sentence" if self.condition else level
         found, of_words = self._candidates(top_k, of_level_words, _COMPARED)
-        of_any = _unique(pa.concat_tables(found))
-        of_vectors = of_level(of_any, "sentence")
+        of_vectors = _unique(pa.concat_tables([of_level(one, "sentence") for one in found]))
         owners = self._owners(of_vectors)
         cosines = self._cosines(of_vectors, self._parts)
         # Their texts are long, so that only the likeliest are read.
@@ -151,10 +150,15 @@ class Request:
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
         by_closeness = [*dict.fromkeys(by_closeness)][:num_units]
         by_words = (self._owners(of_words) if self.condition else keys_of(of_words))[:num_units]
-        by_themselves = keys_of(of_level(of_any, level))
-        keys = np.unique(np.array([*by_closeness, *by_words, *by_themselves], np.int64))
+        keys = [*by_closeness, *by_words]
+        if level == "section" and not self.condition:
+            [by_themselves], _ = self.engine.candidates(
+                self._vectors[:1], (), "level = 'section'", num_units, level=level, columns=["key"]
+            )
+            keys += keys_of(by_themselves).tolist()
         columns = [*_ORDER, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
-        rows, self.copied = _without_copies(self.engine.fetch(keys, columns))
+        rows = self.engine.fetch(np.unique(np.array(keys, np.int64)), columns)
+        rows, self.copied = _without_copies(rows)
         rows = rows.sort_by("key")
         rows = rows.append_column("matched", pa.array(self._match_words(rows, level)))
         # What no sentence of a section proposes is less close than all that was proposed.
