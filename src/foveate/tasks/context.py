@@ -51,6 +51,7 @@ OVERVIEWS = (
 OVERVIEW_THRESHOLD = 0.5
 
 OUTLINE_SHARE = 0.25  # of the budget, up to which the outline is always shown
+PRECISION = 0.005  # share of the budget that may be left although more would fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def context(
 
     The optimum is exact, see `foveate.tasks.cut.best_cut`, for costs with a mark of what is left
     out after each heading and each passage. What is free because most of these are not needed is
-    spent again, until nothing more fits. Headings come first: those down to the deepest level at
+    spent again, up to half a percent of the budget. Headings come first: those down to the deepest level at
     which they take at most a quarter of the budget are shown in any case, as is the title of a
     single document.
 
@@ -237,6 +238,7 @@ def fit(
         budget -= count([documents_left_out(len(documents))])[0]
     node_costs = np.where(is_required, 0, tree.costs)
     best = None
+    fitting, too_much = 0, None  # budgets
     while budget >= 0:
         is_open = best_cut(tree.gains, node_costs, tree.ends, budget) | is_required
         opened = set(tree.part[is_open & tree.is_heading].tolist())
@@ -245,14 +247,20 @@ def fit(
         shown = sorted(i for node in np.flatnonzero(is_open) for i in tree.sentences[node])
         text = render(parts, all_lines, opened, set(shown))
         [used] = count([text])
-        if used <= tokens:
-            seen = float(tree.gains[is_open].sum())
-            if best is not None and seen <= best[2]:
-                break
+        seen = float(tree.gains[is_open].sum())
+        is_better = used <= tokens and (best is None or seen > best[2])
+        if is_better:
             best = text, used, seen, shown
-        elif best is not None:
+        if used > tokens:
+            too_much = budget
+        else:
+            fitting = budget
+        if best is None or (is_better and too_much is None and used < tokens):
+            budget += tokens - used  # what marks did not take; or tokenizers are not additive
+        elif too_much is not None and too_much - fitting > max(1, tokens * PRECISION):
+            budget = (fitting + too_much) // 2
+        else:
             break
-        budget += tokens - used  # what marks did not take; or tokenizers are not additive
     if best is None:
         raise ValueError(f"{tokens:,} tokens are too few even for the title: give a larger budget")
     return _prompt(*best, documents)
