@@ -146,3 +146,10 @@ def test_checkpoints_of_which_a_part_is_missing(tmp_path, tokenizer):
 def without_weights(folder):
     for file in folder.rglob("*.safetensors"):
         file.unlink()
+
+
+@pytest.mark.parametrize("task", [search, ask])
+def test_a_bad_reranker_is_refused_before_anything_is_encoded(task, encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoder, "encode", lambda *_, **__: pytest.fail("a document was encoded"))
+    with pytest.raises(OSError, match="missing"):
+        task(QUERY, Document.from_text(TEXT), model=encoder, rerank=tmp_path / "missing")

@@ -13,7 +13,7 @@ from foveate.tasks.arguments import check_query, check_top_k
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
 from foveate.tasks.relevance import relevance
-from foveate.tasks.rerank import RERANKED
+from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def ask(
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to ask: give at least one")
+    if rerank is not None:
+        rerank = load_reranker(rerank)
     if not (model is None or isinstance(model, Encoder)):
         from foveate.inference import Answerer  # takes seconds
 

@@ -24,6 +24,20 @@ def check_rerank(by: Unit) -> None:
         raise ValueError(f"only passages can be reranked, not {by}s: leave out by or rerank")
 
 
+def load_reranker(model: "Reranker | str | PathLike[str]", by: Unit = "passage") -> "Reranker":
+    """Load a reranker of what is found, before anything is encoded.
+
+    Raises:
+        ImportError: See `foveate.inference.reranker.as_reranker`.
+        OSError: See there.
+        ValueError: See there; or sections or documents are looked for.
+    """
+    check_rerank(by)
+    from foveate.inference.reranker import as_reranker  # takes seconds
+
+    return as_reranker(model)
+
+
 def rerank(
     query: str, hits: Sequence[Hit], model: "Reranker | str | PathLike[str]", top_k: int
 ) -> list[Hit]:

@@ -13,7 +13,7 @@ from foveate.tasks.embed import document_span
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
 from foveate.tasks.ranking import Scores, rank, score
-from foveate.tasks.rerank import RERANKED, check_rerank
+from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
 from foveate.tasks.weights import is_likely
 
@@ -65,7 +65,7 @@ def search(
     check_top_k(top_k)
     check_unit(by)
     if rerank is not None:
-        check_rerank(by)
+        rerank = load_reranker(rerank, by)
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to search: give at least one")
