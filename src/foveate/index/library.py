@@ -108,7 +108,7 @@ class Index:
         >>> sea = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
         >>> index.add(sea).added
         1
-        >>> [hit] = index.search("What do fish live on?", top_k=1)
+        >>> [hit] = index.search("What do fish eat?", top_k=1)
         >>> hit.span.document, hit.span.path, hit.best.text
         ('Sea', ('Fish',), 'They eat herring.')
     """

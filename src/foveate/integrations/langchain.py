@@ -44,7 +44,7 @@ class FoveateRetriever(BaseRetriever):
         >>> index = foveate.Index.create(getfixture("tmp_path") / "library")
         >>> fish = [("Fish", "Cod swim. They eat herring.")]
         >>> _ = index.add(foveate.Document.from_sections("Sea", fish))
-        >>> [found] = FoveateRetriever(index=index, top_k=1).invoke("What do fish live on?")
+        >>> [found] = FoveateRetriever(index=index, top_k=1).invoke("What do fish eat?")
         >>> found.page_content, found.metadata["section_path"]
         ('Cod swim. They eat herring.', 'Fish')
     """

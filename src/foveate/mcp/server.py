@@ -88,7 +88,7 @@ def make_server(
         >>> async def ask(query):
         ...     async with Client(make_server(library)) as client:
         ...         return await client.call_tool("search", {"query": query})
-        >>> result = asyncio.run(ask("What do fish live on?"))
+        >>> result = asyncio.run(ask("What do fish eat?"))
         >>> print(result.content[0].text)
         1. Sea · line 3 · Fish · document 0, sentences 1 to 2
         Cod swim. They eat herring.

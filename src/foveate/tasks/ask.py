@@ -65,7 +65,7 @@ def ask(
     Example:
         >>> from foveate import Document, ask
         >>> parts = [("Fish", "Cod swim. They eat herring."), ("Salt", "Salt is white.")]
-        >>> answer = ask("What do fish live on?", Document.from_sections("Sea", parts), top_k=1)
+        >>> answer = ask("What do fish eat?", Document.from_sections("Sea", parts), top_k=1)
         >>> answer.passages[0].span.text, answer.passages[0].best.text
         ('Cod swim. They eat herring.', 'They eat herring.')
     """

@@ -54,10 +54,10 @@ def search(
         >>> from foveate import Document, search
         >>> parts = [("Fish", "Cod swim. They eat."), ("Salt", "It is white.")]
         >>> sea = Document.from_sections("Sea", parts)
-        >>> [hit] = search("What do fish live on?", sea, top_k=1)
+        >>> [hit] = search("What do fish eat?", sea, top_k=1)
         >>> hit.span.text, hit.best.text, hit.span.path
         ('Cod swim. They eat.', 'They eat.', ('Fish',))
-        >>> [hit] = search("What do fish live on?", sea, by="section", top_k=1)
+        >>> [hit] = search("What do fish eat?", sea, by="section", top_k=1)
         >>> hit.span.text, hit.best.text
         ('Fish', 'They eat.')
     """

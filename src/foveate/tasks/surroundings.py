@@ -47,7 +47,7 @@ def surroundings(
         >>> from foveate import Document, search
         >>> from foveate.tasks.surroundings import surroundings
         >>> sea = Document.from_sections("Sea", [("Fish", "Cod swim. They eat. They sleep.")])
-        >>> [hit] = search("What do fish live on?", sea, top_k=1)
+        >>> [hit] = search("What do fish eat?", sea, top_k=1)
         >>> [(near.span.text, near.is_marked) for near in surroundings(sea, [hit.best], 1)[0]]
         [('Cod swim.', False), ('They eat.', True), ('They sleep.', False)]
     """

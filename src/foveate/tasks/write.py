@@ -53,7 +53,7 @@ def write_answer(
     Example:
         >>> from foveate import LLM, Document, context, write_answer
         >>> parts = [("Fish", "Cod swim. They eat herring."), ("Salt", "Salt is white.")]
-        >>> question = "What do fish live on?"
+        >>> question = "What do fish eat?"
         >>> prompt = context(question, Document.from_sections("Sea", parts))
         >>> llm = LLM("http://localhost:11434/v1", "qwen3:8b")
         >>> answer = write_answer(question, prompt, llm=llm)  # doctest: +SKIP
