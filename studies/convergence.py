@@ -33,6 +33,7 @@ arrived.
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -62,6 +63,8 @@ SEEDS = report.STUDIES / "results" / "convergence-seeds.json"
 LONG = report.STUDIES / "results" / "convergence-long.json"
 HAT = report.STUDIES / "results" / "convergence-hat.json"
 PASSAGES = report.STUDIES / "results" / "convergence-passages.json"
+PASSAGE_SEEDS = report.STUDIES / "results" / "convergence-passage-seeds.json"
+"""Cut short by the end of the machine's time; on a corpus of nearly the same documents."""
 LONG_SEEDS = report.STUDIES / "results" / "convergence-long-seeds.json"
 IMAGE = report.STUDIES / "convergence.png"
 PAGE = report.STUDIES / "convergence.md"
@@ -98,7 +101,9 @@ def main() -> None:
         "--rates-of", type=Path, nargs="+", help="saved results that tried learning rates"
     )
     parser.add_argument("--seeds", type=int, default=3, help="seeds with the best learning rate")
+    parser.add_argument("--first-seed", type=int, default=0, help="with --rates-of")
     parser.add_argument("--minutes", type=float, default=10, help="of training, for each run")
+    parser.add_argument("--steps", type=int, help="most steps of each run")
     parser.add_argument(
         "--gpus", type=int, nargs="+", default=[0], help="one run at a time for each number"
     )
@@ -115,12 +120,14 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.plot or options.docs:
-        long, hat, long_seeds, seeds, passages = (
-            report.load(file)["runs"] for file in (LONG, HAT, LONG_SEEDS, SEEDS, PASSAGES)
+        long, hat, long_seeds, seeds, passages, passage_seeds = (
+            report.load(file)["runs"]
+            for file in (LONG, HAT, LONG_SEEDS, SEEDS, PASSAGES, PASSAGE_SEEDS)
         )
         if options.docs:
             tables = {
                 "passages": passage_table(passages),
+                "passage seeds": passage_seeds_table([*passages, *passage_seeds], 1000),
                 "long": run_table(by_rate(long)),
                 "long seeds": seed_table(by_rate(long_seeds)),
                 "sections": section_table(long_seeds),
@@ -137,7 +144,8 @@ def main() -> None:
     elif options.rates_of:
         tried = [run for file in options.rates_of for run in report.load(file)["runs"]]
         best = {name: best_rate(name, tried) for name in options.models}
-        run_all(with_seeds(best, range(options.seeds)), [], best, options)
+        seeds = range(options.first_seed, options.seeds)
+        run_all(with_seeds(best, seeds), [], best, options)
     else:
         for name in options.models:
             if source_of_rate(name) not in options.models:
@@ -182,6 +190,8 @@ def run_all(
         ]
         for name in ("minutes", "every", "length", "batch", "held_out", "layers", "width", "state"):
             command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+        if options.steps:
+            command += ["--steps", str(options.steps)]
         subprocess.run(command, check=False, env=os.environ | {"CUDA_VISIBLE_DEVICES": str(gpu)})
         free.put(gpu)
         gather([*earlier, *jobs], best, options)
@@ -274,7 +284,8 @@ def train(job: Job, options: argparse.Namespace) -> None:
             began, evaluating = time.perf_counter(), 0.0
         if log["step"] % options.every == 0:
             log["seconds"] = seconds()
-            log["finished"] = log["seconds"] > 60 * options.minutes
+            is_late = log["seconds"] > 60 * options.minutes
+            log["finished"] = is_late or log["step"] >= (options.steps or math.inf)
             pause = time.perf_counter()
             loss, by_copy = held_out_loss(model, data, options.batch)
             point = {
@@ -408,6 +419,30 @@ def passage_table(of: list[dict[str, Any]]) -> str:
     ]
     times = [f"{steps:,} steps", f"{seconds:.0f} s"]
     return report.table(["", "learning rate", *times, *COPIES], rows)
+
+
+def passage_seeds_table(of: list[dict[str, Any]], step: int) -> str:
+    """Return the loss at a step of models of which several seeds have arrived, and their gaps.
+
+    The runs of a model have the rate that its further seeds have. Gaps are to the first model.
+    """
+    rates = {run["model"]: run["rate"] for run in of}
+    losses: dict[str, dict[int, float]] = {}
+    for run in of:
+        if run["rate"] == rates[run["model"]] and run["curve"] and run["curve"][-1]["step"] >= step:
+            losses.setdefault(run["model"], {})[run["seed"]] = loss_at(run, "step", step)
+    several = {name: by_seed for name, by_seed in losses.items() if len(by_seed) > 1}
+    first = next(iter(several.values()))
+    rows = [
+        [
+            name,
+            *(f"{by_seed[seed]:.3f}" for seed in first),
+            *(f"{by_seed[seed] - first[seed]:+.3f}" for seed in first),
+        ]
+        for name, by_seed in several.items()
+    ]
+    header = ["", *(f"seed {seed}" for seed in first), *(f"gap, seed {seed}" for seed in first)]
+    return report.table(header, rows)
 
 
 def section_table(of: list[dict[str, Any]]) -> str:
