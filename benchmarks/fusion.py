@@ -10,7 +10,7 @@ Questions are
 - meetings (QMSum): the specific questions, with QMSum's topics as sections, and without sections;
 - questions.jsonl: questions that one sentence answers, asked of its document, and of all documents
   of the same part. `document` is a file of ../examples, or a set and an id;
-  `starts` are the offsets in `Document.text` of the sentences that answer.
+  `answers` are the first words of the sentences that answer.
 
 Sections are ranked by the headings, and are relevant if at least half of their own sentences are.
 Documents are ranked by each sentence of the human summary of a paper or a meeting, and of a
