@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from convergence import passage_seeds_table
 from convergence_models import MODELS, Data, build
 from foveate.models.hdt import HDTConfig
 
@@ -45,3 +46,24 @@ def test_every_model_predicts_the_same_tokens_of_a_piece(name, file):
     if batch.tree is None:  # pieces do not depend on one another
         half = len(batch.ids) // 2
         assert torch.allclose(model(batch.ids[:half], None), hidden_states[:half], atol=1e-5)
+
+
+def test_further_seeds_are_compared_where_they_arrived():
+    def run(model, seed, loss, last=100, rate=1e-3):
+        curve = [{"step": 50, "loss": 5.0}, {"step": last, "loss": loss}]
+        return {"model": model, "rate": rate, "seed": seed, "curve": curve}
+
+    runs = [
+        run("sentences", 0, 9.0, rate=2e-3),
+        run("sentences", 0, 3.0),
+        run("passages", 0, 2.5),
+        run("dense", 0, 2.0),
+        run("sentences", 1, 3.2),
+        run("passages", 1, 2.8),
+        run("dense", 1, 4.0, last=75),
+    ]
+    lines = [line.replace(" ", "") for line in passage_seeds_table(runs, 100).splitlines()]
+    assert lines[2:] == [
+        "|sentences|3.000|3.200|+0.000|+0.000|",
+        "|passages|2.500|2.800|-0.500|-0.400|",
+    ]
