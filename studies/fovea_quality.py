@@ -4,6 +4,7 @@
     python studies/fovea_quality.py --data data.npz.xz --study words --minutes 6
     python studies/fovea_quality.py --data data.npz.xz --study facts --minutes 4
     python studies/fovea_quality.py --data data.npz.xz --study words --seeds 1 --arms ...
+    python studies/fovea_quality.py --data data.npz.xz --study facts --start STATE --steps 600 ...
     python studies/fovea_quality.py --docs                     # write the tables of the page
 
 Ten encoders are trained from scratch: Fovea with k = 1, 2, 4 and both coverages; windows in which a
@@ -25,6 +26,9 @@ Each arm is a process; all share one GPU and advance together, so that they have
 number of steps whenever it is time for the learning rate to fall. That is when the rest of
 --minutes is what a third of the steps taken so far still takes. Other seeds then take as many
 steps. An interrupted run continues when the command is repeated.
+
+With --start, Fovea begins with the weights of dense attention, a finished run of the same study and
+seed in that folder; --steps 0 then tests it just after the conversion.
 """
 
 import argparse
@@ -98,6 +102,9 @@ def main() -> None:
     )
     parser.add_argument("--examples", type=int, default=64, help="facts: texts per distance")
     parser.add_argument("--state", type=Path, default=TEMPORARY / "fovea_quality")
+    parser.add_argument(
+        "--start", type=Path, metavar="STATE", help="begin with dense attention's weights there"
+    )
     parser.add_argument("--results", type=Path, default=report.STUDIES / "results", help="folder")
     if "--smoke" in sys.argv:
         parser.set_defaults(**SMOKE)
@@ -136,6 +143,10 @@ class Learner:
         )
         self.folder = run_folder(options, name, seed)
         self.log = runs.resume(self.folder, self.model, self.optimizer)
+        if options.start and not self.log["step"]:
+            dense = runs.run_folder(options.start / options.study, f"dense {seed}")
+            # Fovea has keys' and values' weights in one; its loading merges those of T5.
+            self.model.load_state_dict(runs.weights(dense), strict=False)
         self.log["parameters"] = sum(p.numel() for p in self.model.parameters())
 
     def train(self, until: int, plan: Plan | None) -> None:

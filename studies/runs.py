@@ -53,6 +53,13 @@ def load_weights(folder: Path, model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
+def weights(folder: Path) -> dict[str, Tensor]:
+    """Load the parameters of a saved run, by name."""
+    tensors = load_file(folder / "state.safetensors")
+    prefix = "model."
+    return {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
+
+
 def logs(folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Load the logs of all saved runs, by name."""
     files = {name: run_folder(folder, name) / "log.json" for name in names}

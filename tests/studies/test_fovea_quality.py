@@ -56,7 +56,7 @@ def data(tmp_path_factory):
 def options(data, tmp_path):
     fixed = {"head": 16, "rate": 2e-3, "draws": 2, "words": 4, "arms": list(ARMS), "seeds": [0]}
     places = {"data": data, "state": tmp_path / "state", "results": tmp_path / "results"}
-    return argparse.Namespace(**{**SMOKE, **fixed, **places, "study": "words"})
+    return argparse.Namespace(**{**SMOKE, **fixed, **places, "study": "words", "start": None})
 
 
 def test_words_begin_after_spaces_and_where_signs_change(options):
@@ -170,6 +170,18 @@ def test_arms_learn_resume_and_are_evaluated(study, name, options):
     scores = np.load(run_folder(options, name, 0) / "scores.npy")
     assert np.isfinite(scores).mean() > 0.5
     assert scores.shape[1] in (options.examples, 6)
+
+
+def test_fovea_begins_with_the_weights_of_dense_attention(options, tmp_path):
+    dense = Learner(("dense", 0), options)
+    dense.train(2, None)
+    dense.save()
+    options.start, options.state = options.state, tmp_path / "converted"
+    fovea = Learner(("Fovea k=1 full", 0), options)
+    trained = dict(dense.model.named_parameters())
+    for name, parameter in fovea.model.named_parameters():
+        parts = [name] if name in trained else [name.replace(".kv.", f".{x}.") for x in "kv"]
+        assert torch.equal(parameter, torch.cat([trained[part] for part in parts]))
 
 
 def test_held_out_losses_are_those_of_the_masks(options):
