@@ -1,6 +1,6 @@
 """VCC with the weights of a published encoder, untrained: what does a user of it lose?
 
-    python studies/conversion.py                     # 51 questions, 15 minutes on a CPU core
+    python studies/conversion.py                     # a quarter of an hour on a CPU core
     python studies/conversion.py --docs              # the saved results into the page
     python studies/conversion.py --limit 2 --lengths 128 256 --output /tmp/conversion.json
 
@@ -216,7 +216,9 @@ def table(results: dict[str, Any]) -> str:
     """List right answers and cosines by length, and what is lost against dense attention."""
     documents = results["setting"]["documents"]
     lengths = results["lengths"]
-    header = ["", *(f"{int(length):,}" for length in lengths), "cosine", "MRR, loss at the longest"]
+    headings = [f"{int(length):,}" for length in lengths]
+    last = headings[-1]
+    header = ["hit@1, MRR in %", *headings, f"cosine at {last}", f"MRR − dense at {last}"]
     return report.table(header, list(_rows(lengths, documents)))
 
 
