@@ -589,7 +589,7 @@ def test_entities_and_too_much_markup_are_refused(monkeypatch):
         data = docx("", **{"word/document.xml": bomb["word/document.xml"].encode(encoding)})
         with pytest.raises(DocumentError, match="declares XML entities"):
             Document.from_bytes(data)
-    monkeypatch.setattr("foveate.documents.readers.office.package.MAX_MARKUP", 100)
+    monkeypatch.setattr("foveate.documents.markup.MAX_MARKUP", 100)
     with pytest.raises(DocumentError, match="has more markup than DOCX"):
         Document.from_bytes(docx(paragraph("Hi.") * 20))
 

@@ -13,17 +13,11 @@ from dataclasses import dataclass, field
 from foveate.documents import formulas
 from foveate.documents.blocks import Heading, ParsedText, name_set
 from foveate.documents.decoding import load_decompressed
+from foveate.documents.markup import Element, attribute, integer, local
 from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office import symbols
-from foveate.documents.readers.office.package import (
-    Element,
-    Package,
-    attribute,
-    integer,
-    local,
-    resolve,
-)
+from foveate.documents.readers.office.package import Package, resolve
 from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
     ShownText,

@@ -19,16 +19,11 @@ from foveate.documents.blocks import (
 )
 from foveate.documents.decoding import decode
 from foveate.documents.headings import is_bare_part, is_contents
+from foveate.documents.markup import Element, attribute, check_size
 from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
-from foveate.documents.readers.office.package import (
-    Element,
-    Package,
-    attribute,
-    check_size,
-    resolve,
-)
+from foveate.documents.readers.office.package import Package, resolve
 from foveate.documents.readers.plain.headings import heading_key
 from foveate.documents.structure import DocumentError
 

@@ -10,17 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from foveate.documents import formulas
 from foveate.documents.blocks import ParsedText, Prose, name_set
+from foveate.documents.markup import Element, attribute, integer, local, parse_xml
 from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
-from foveate.documents.readers.office.package import (
-    Element,
-    Package,
-    attribute,
-    integer,
-    local,
-    parse_xml,
-    resolve,
-)
+from foveate.documents.readers.office.package import Package, resolve
 from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
     ShownText,

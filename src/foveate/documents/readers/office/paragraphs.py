@@ -18,10 +18,10 @@ from foveate.documents.blocks import (
     compose_text,
     lift_title,
 )
+from foveate.documents.markup import Element
 from foveate.documents.metadata import split_names
 from foveate.documents.numbering import find_numbered
 from foveate.documents.readers.looks import Look, headings_by_look, without_contents
-from foveate.documents.readers.office.package import Element
 from foveate.documents.scripts import scripted
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks

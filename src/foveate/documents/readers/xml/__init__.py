@@ -11,9 +11,9 @@ from html.entities import html5
 
 from foveate.documents import formulas
 from foveate.documents.blocks import Block, Heading, ParsedText, collapse, compose_text
+from foveate.documents.markup import Element, local, parse_xml
 from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
-from foveate.documents.readers.office.package import Element, local, parse_xml
 from foveate.documents.scripts import signs
 from foveate.documents.structure import DocumentError
 

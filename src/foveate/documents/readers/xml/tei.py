@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from foveate.documents.blocks import ParsedText, name_set
+from foveate.documents.markup import Element
 from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import xml
-from foveate.documents.readers.office.package import Element
 
 _TEI = xml.Vocabulary(
     title=".//titleStmt/title",
