@@ -218,7 +218,7 @@ def compare(library: Path, expected: Path) -> dict[str, bool]:
     """Compare two libraries, row by row and by what is found in them."""
     index, other = Index.open(library, device="cpu"), Index.open(expected, device="cpu")
     queries = make_queries(other, 50)
-    hits = all(found(index, one) == found(other, one) for one in queries)
+    hits = all(found(index, query) == found(other, query) for query in queries)
     return {
         "same_rows": rows(index) == rows(other),
         "same_counts": (len(index), index.state.num_sentences)

@@ -151,7 +151,7 @@ def cut(asked: Sequence[Asked], number: int, sentences: list[list[int]], length:
     """
     random = default_rng((SEED, number))
     question = asked[number]
-    others = [one.ids for one in asked if one.document != question.document]
+    others = [another.ids for another in asked if another.document != question.document]
     other = others[random.integers(len(others))]
     room = length - max(len(question.ids), len(other))
     answer = min(question.answers)

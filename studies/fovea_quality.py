@@ -145,8 +145,7 @@ class Learner:
         self.log = runs.resume(self.folder, self.model, self.optimizer)
         if options.start and not self.log["step"]:
             dense = runs.run_folder(options.start / options.study, f"dense {seed}")
-            # Fovea has keys' and values' weights in one; its loading merges those of T5.
-            self.model.load_state_dict(runs.weights(dense), strict=False)
+            runs.load_weights(dense, self.model)
         self.log["parameters"] = sum(p.numel() for p in self.model.parameters())
 
     def train(self, until: int, plan: Plan | None) -> None:

@@ -44,20 +44,21 @@ def resume(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW) -> dict
     return json.loads((folder / "log.json").read_text())
 
 
-@torch.no_grad()
 def load_weights(folder: Path, model: nn.Module) -> dict[str, Tensor]:
-    """Load the parameters of a saved run into a model, and return all that was saved."""
-    tensors = load_file(folder / "state.safetensors")
-    for name, parameter in _trained(model).items():
-        parameter.copy_(tensors[f"model.{name}"])
-    return tensors
+    """Load the parameters of a saved run into a model, and return all that was saved.
 
+    A model may hold several of them as one, if its state dict says how.
 
-def weights(folder: Path) -> dict[str, Tensor]:
-    """Load the parameters of a saved run, by name."""
+    Raises:
+        KeyError: A trained parameter was not saved.
+    """
     tensors = load_file(folder / "state.safetensors")
     prefix = "model."
-    return {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
+    own = {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
+    missing = model.load_state_dict(own, strict=False).missing_keys
+    if lost := _trained(model).keys() & missing:
+        raise KeyError(f"{folder} lacks {', '.join(sorted(lost))}")
+    return tensors
 
 
 def logs(folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -109,6 +109,6 @@ def _damage(name: object, compression: _Compression) -> Iterator[None]:
 
 
 def _find(data: bytes, suffix: str) -> _Compression | None:
-    by_suffix = (one for one in _COMPRESSIONS if suffix in one.suffixes)
-    by_content = (one for one in _COMPRESSIONS if one.signature.match(data))
+    by_suffix = (known for known in _COMPRESSIONS if suffix in known.suffixes)
+    by_content = (known for known in _COMPRESSIONS if known.signature.match(data))
     return next(chain(by_suffix, by_content), None)

@@ -22,6 +22,7 @@ from foveate.documents.members import ErrorHandler
 from foveate.index import reading
 from foveate.index.reading import Done, File, Part, Unit, group_files, read_unit
 from foveate.index.records import FileRecord, renumber
+from foveate.index.schema import TIMES
 from foveate.index.sources import Source, describe
 from foveate.index.store import ModelRecord, Writer, quote_list
 from foveate.index.vectors import add_vectors
@@ -269,7 +270,7 @@ def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:
     wanted = f"file IN {quote_list(names)} AND level = 'document'"
     files = writer.store.read(writer.table, columns, wanted)
     for i, name in enumerate(columns):
-        if name in ("modified", "indexed"):
+        if name in TIMES:
             files = files.set_column(i, name, files[name].cast("int64"))
     known: dict[str, Known] = {}
     for row in files.to_pylist():

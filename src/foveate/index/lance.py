@@ -55,7 +55,7 @@ class LanceEngine:
             self._threads.submit(self._nearest, vector, k, columns, where) for vector in vectors
         ]
         matching = self._matching(terms, level, k, columns, where)
-        return [one.result() for one in nearest], matching
+        return [future.result() for future in nearest], matching
 
     def _nearest(
         self, vector: npt.NDArray[np.float32], k: int, columns: Sequence[str], where: str | None
@@ -116,7 +116,7 @@ class LanceEngine:
     def term_weights(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """See `Engine`."""
         idx = LEVELS.index(level)
-        having = [sum(one.frequency(term)[idx] for one in self._counts) for term in terms]
+        having = [sum(counts.frequency(term)[idx] for counts in self._counts) for term in terms]
         return weights_of(np.array(having), self.totals, level)
 
     @cached_property

@@ -21,24 +21,24 @@ from foveate.files import atomic_write
 from foveate.index.conditions import Conditions, as_condition
 from foveate.index.engine import Engine
 from foveate.index.records import unpack_document
-from foveate.index.schema import DOCUMENT_COLUMNS, pack_keys
+from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds, pack_keys
 from foveate.index.search import find
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
 from foveate.index.store import IN_MEMORY, LibraryError, ModelRecord, State, Store, check_model
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.hits import Hit
-from foveate.tasks.rerank import RERANKED, check_rerank
+from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
 from foveate.tasks.tokens import DEFAULT_TOKENS, token_counter
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder
     from transformers import PreTrainedTokenizerBase
 
     from foveate.index.build import Changes, Workers
     from foveate.index.qdrant import QdrantStore
     from foveate.inference import DocumentVectors, Encoder
     from foveate.inference.query_encoder import QueryEncoder
+    from foveate.inference.reranker import Reranker
     from foveate.tasks.ask import Answer
     from foveate.tasks.context import Prompt
     from foveate.tasks.summarize import Summary
@@ -323,7 +323,7 @@ class Index:
         *,
         by: Unit = "passage",
         top_k: int = 5,
-        rerank: "CrossEncoder | str | PathLike[str] | None" = None,
+        rerank: "Reranker | str | PathLike[str] | None" = None,
         **conditions: Unpack[Conditions],
     ) -> list[Hit]:
         """Find what best matches a query, by meaning and by words.
@@ -355,7 +355,7 @@ class Index:
         check_top_k(top_k)
         check_unit(by)
         if rerank is not None:
-            check_rerank(by)
+            rerank = load_reranker(rerank, by)
         encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
@@ -371,7 +371,7 @@ class Index:
         query: str,
         *,
         top_k: int = 3,
-        rerank: "CrossEncoder | str | PathLike[str] | None" = None,
+        rerank: "Reranker | str | PathLike[str] | None" = None,
         **conditions: Unpack[Conditions],
     ) -> "Answer":
         """Find the passages that best answer a question, as `foveate.ask` does with an encoder.
@@ -499,10 +499,7 @@ class Index:
 
         rows = self._read(load)
         rows = rows.sort_by([("file", "ascending"), ("member", "ascending")])
-        for name in ("modified", "indexed"):  # Python's times have no nanoseconds
-            times = rows[name].cast(pa.timestamp("us", tz="UTC"), safe=False)
-            rows = rows.set_column(rows.column_names.index(name), name, times)
-        for batch in rows.to_batches():
+        for batch in in_microseconds(rows).to_batches():
             for row in batch.to_pylist():
                 del row["member"]
                 row["authors"] = tuple(row["authors"])

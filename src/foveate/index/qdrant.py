@@ -21,10 +21,10 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
 from foveate.index.engine import ranges, weights_of
-from foveate.index.schema import TERMS, Level, schema
+from foveate.index.schema import TERMS, TIMES, Level, in_microseconds, schema
 from foveate.index.statistics import Totals, WordCounts
 from foveate.index.store import LibraryError, ModelRecord, State
-from foveate.tasks.weights import LENGTH_NORMALIZATION, SATURATION
+from foveate.tasks.weights import held_back
 
 if TYPE_CHECKING:
     from foveate.index.lance import LanceEngine
@@ -42,7 +42,6 @@ _INDEXED = {
     "document": models.PayloadSchemaType.INTEGER,
     "content_hash": models.PayloadSchemaType.INTEGER,
 }
-_TIMES = ("modified", "indexed")
 
 
 class QdrantStore:
@@ -137,7 +136,8 @@ class QdrantStore:
             if not self.exists():
                 self._create(engine.state.model.dimension)
             level = _matches("level", ["document"])
-            there = {(one.payload or {})["document"] for one in self.scroll(["document"], level)}
+            points = self.scroll(["document"], level)
+            there = {(point.payload or {})["document"] for point in points}
             documents = engine.read(["document"], "level = 'document'")["document"].to_pylist()
             if gone := list(there.difference(documents)):
                 selector = models.FilterSelector(filter=_matches("document", gone))
@@ -224,15 +224,18 @@ class QdrantEngine:
         columns: Sequence[str],
     ) -> tuple[list[pa.Table], pa.Table]:
         """See `Engine`."""
+        nearest = [self._query(vector.tolist(), "vector", k, where, columns) for vector in vectors]
+        return nearest, self._matching(terms, level, k, columns, where)
+
+    def _matching(
+        self, terms: Sequence[str], level: Level, k: int, columns: Sequence[str], where: str | None
+    ) -> pa.Table:
+        if not terms:
+            return self._rows([], columns)
         weights = dict(zip(map(_dimension, terms), self.term_weights(terms, level), strict=True))
         query = models.SparseVector(indices=list(weights), values=list(weights.values()))
         of_level = f"level = '{level}'"
-        matching = self._rows([], columns)
-        if terms:
-            wanted = f"{where or of_level} AND {of_level}"
-            matching = self._query(query, "terms", k, wanted, columns)
-        nearest = [self._query(one.tolist(), "vector", k, where, columns) for one in vectors]
-        return nearest, matching
+        return self._query(query, "terms", k, f"{where or of_level} AND {of_level}", columns)
 
     def _query(
         self, query: Any, using: str, k: int, where: str | None, columns: Sequence[str]
@@ -259,7 +262,7 @@ class QdrantEngine:
                 arrays.append(pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), size))
                 continue
             values: list[Any] = [point.payload.get(name) for point in points]
-            if name in _TIMES:
+            if name in TIMES:
                 values = [datetime.fromisoformat(value) for value in values]
             if name == "content":
                 values = [value and base64.b64decode(value) for value in values]
@@ -304,7 +307,7 @@ class QdrantEngine:
             points = self.store.client.retrieve(self.store.collection, ids)
         having = {point.id: (point.payload or {})["frequencies"] for point in points}
         idx = list(TERMS).index(level)
-        counts = np.array([having[one][idx] if one in having else 0 for one in ids])
+        counts = np.array([having[name][idx] if name in having else 0 for name in ids])
         return weights_of(counts, self.totals, level)
 
     def check(self, where: str) -> None:
@@ -335,9 +338,9 @@ def _filter(node: Any) -> models.Filter:
         case exp.Paren():
             return _filter(node.this)
         case exp.And():
-            return models.Filter(must=[_filter(one) for one in node.flatten()])
+            return models.Filter(must=[*map(_filter, node.flatten())])
         case exp.Or():
-            return models.Filter(should=[_filter(one) for one in node.flatten()])
+            return models.Filter(should=[*map(_filter, node.flatten())])
         case exp.Not():
             return models.Filter(must_not=[_filter(node.this)])
         case exp.Is(this=exp.Column() as column, expression=exp.Null()):
@@ -347,7 +350,7 @@ def _filter(node: Any) -> models.Filter:
         case exp.ArrayContains(this=exp.Column() as column, expression=value):
             return _matches(column.name, [_value(value)])
         case exp.In(this=exp.Column() as column):
-            return _matches(column.name, [_value(one) for one in node.expressions])
+            return _matches(column.name, [*map(_value, node.expressions)])
         case exp.EQ(this=exp.Column() as column, expression=value):
             return _matches(column.name, [_value(value)])
         case exp.NEQ(this=exp.Column() as column, expression=value):
@@ -398,18 +401,14 @@ def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
 
     The value of a term is what `foveate.tasks.bm25.bm25` makes of how often it occurs.
     """
-    for name in _TIMES:  # Python's times have no nanoseconds
-        times = rows[name].cast(pa.timestamp("us", tz="UTC"), safe=False)
-        rows = rows.set_column(rows.column_names.index(name), name, times)
-    for row in rows.to_pylist():
+    for row in in_microseconds(rows).to_pylist():
         vector, level = row.pop("vector"), row["level"]
         terms, frequencies = np.unique(row[TERMS[level]].split(), return_counts=True)
         length = row["num_terms"] / totals.mean_length(level)
-        held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length)
-        values = frequencies / (frequencies + held_back)
+        values = frequencies / (frequencies + held_back(length))
         sparse = dict(zip(map(_dimension, terms.tolist()), values.tolist(), strict=True))
         payload = {name: value for name, value in row.items() if value is not None}
-        payload |= {name: row[name].isoformat() for name in _TIMES}
+        payload |= {name: row[name].isoformat() for name in TIMES}
         if row["content"] is not None:
             payload["content"] = base64.b64encode(row["content"]).decode()
         of_terms = models.SparseVector(indices=list(sparse), values=list(sparse.values()))

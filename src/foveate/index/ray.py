@@ -42,8 +42,8 @@ class RayCluster:
     """A cluster whose machines read, encode and write the files of a library.
 
     All machines need the same version of foveate, and the files, the model and the library's folder
-    at the same paths. The library has the same rows as one that one process makes, but for the
-    numbers of its documents. Files are added again if the machine that works on them is lost.
+    at the same paths. A library that one process makes has the same rows, but for the numbers
+    of its documents. Files are added again if the machine that works on them is lost.
 
     If Ray is already initialized, that session is used, and continues afterwards.
 

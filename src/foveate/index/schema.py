@@ -28,6 +28,9 @@ sentences of a section, with the document's name, and of these sentences; of a d
 titles of its sections, and its sentences. Each term is between two spaces of its own, so that
 `str.count` counts it."""
 
+TIMES: Final = ("modified", "indexed")
+"""Columns of times, in nanoseconds."""
+
 DOCUMENT_COLUMNS: Final = {
     "source": "name of the document: its file, or its place in a file that holds several",
     "file": "absolute path of the file that it was read from: file LIKE '%/papers/%'",
@@ -134,6 +137,14 @@ def are_of(keys: npt.NDArray[np.int64], level: Level) -> npt.NDArray[np.bool_]:
     """Return whether rows are of a level, from their keys."""
     of_level: npt.NDArray[np.bool_] = (keys >> _LEVEL_BITS) % 4 == LEVELS.index(level)
     return of_level
+
+
+def in_microseconds(rows: pa.Table) -> pa.Table:
+    """Return rows with the times of `TIMES` as Python has them, which knows no nanoseconds."""
+    for name in TIMES:
+        times = rows[name].cast(pa.timestamp("us", tz="UTC"), safe=False)
+        rows = rows.set_column(rows.column_names.index(name), name, times)
+    return rows
 
 
 def vectors_of(column: pa.ChunkedArray) -> npt.NDArray[np.float16]:

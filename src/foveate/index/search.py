@@ -32,9 +32,8 @@ from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
 from foveate.tasks.terms import terms
 from foveate.tasks.weights import (
-    LENGTH_NORMALIZATION,
-    SATURATION,
     WEIGHTS,
+    held_back,
     is_likely,
     relative,
     sentence_weights,
@@ -289,12 +288,12 @@ class Request:
             weights = self.engine.term_weights(self._terms, level)
             self._term_weights[level] = weights / weights.sum()
         texts = rows[TERMS[level]].to_pylist()
-        held_back = rows["num_terms"].to_numpy() / self.engine.totals.mean_length(level)
-        held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * held_back)
+        lengths = rows["num_terms"].to_numpy() / self.engine.totals.mean_length(level)
+        limits = held_back(lengths)
         for term, weight in zip(self._terms, self._term_weights[level], strict=True):
             pattern = f" {term} "
             counts = np.array([text.count(pattern) for text in texts])
-            scores += weight * counts / (counts + held_back)
+            scores += weight * counts / (counts + limits)
         return scores
 
 

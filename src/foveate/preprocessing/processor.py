@@ -154,9 +154,8 @@ class DocumentProcessor(ProcessorMixin):
                 f"the numbers of documents and queries differ: {len(documents)} and {len(queries)}"
             )
         examples = zip(documents, queries, strict=True)
-        return self.pad(
-            [self.model_inputs(self.features(document, query=one)) for document, one in examples]
-        )
+        features = (self.features(document, query=its_query) for document, its_query in examples)
+        return self.pad([*map(self.model_inputs, features)])
 
     def pad(self, features: Sequence[Mapping[str, Any]]) -> BatchEncoding:
         """Pad examples, with all of their columns, into a batch: a `Trainer`'s `data_collator`."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from foveate.tasks.terms import terms
-from foveate.tasks.weights import LENGTH_NORMALIZATION, SATURATION
+from foveate.tasks.weights import held_back
 
 
 class Words:
@@ -67,5 +67,4 @@ def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
     having = (counts > 0).sum(0)
     weights = torch.log1p((num_texts - having + 0.5) / (having + 0.5))
     relative = (lengths / lengths.float().mean().clamp(min=1))[:, None]
-    held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * relative)
-    return counts / (counts + held_back) @ weights / weights.sum()
+    return counts / (counts + held_back(relative)) @ weights / weights.sum()

@@ -172,19 +172,20 @@ def weigh(
         parts: Their `outline`.
         encoder: The encoder that made them.
     """
-    query_vectors = None if query is None else encode_query(query, documents[0].language, encoder)
-    if query is None or query_vectors is None or asks_for_overview(query_vectors[0], encoder):
-        gists = [
-            importance(document, its_vectors, encoder)
-            for document, its_vectors in zip(documents, vectors, strict=True)
-        ]
-        return _softmax(torch.cat(gists).numpy() / GIST_TEMPERATURE)
-    scores = torch.cat(relevance(query, documents, vectors, encoder, query_vectors)).numpy()
-    texts = [f" {one.text}" for document in documents for one in document.sentences()]
-    sizes = np.array(estimate_tokens(texts), np.float64)
-    inside = [slice(part.sentences.start, part.sentences.stop) for part in parts]
-    near = np.concatenate([_mean_nearby(scores[one], sizes[one]) for one in inside])
-    return _softmax(near / TEMPERATURE)
+    if query is not None:
+        query_vectors = encode_query(query, documents[0].language, encoder)
+        if not asks_for_overview(query_vectors[0], encoder):
+            scores = torch.cat(relevance(query, documents, vectors, encoder, query_vectors)).numpy()
+            texts = [f" {sentence.text}" for one in documents for sentence in one.sentences()]
+            sizes = np.array(estimate_tokens(texts), np.float64)
+            inside = [slice(part.sentences.start, part.sentences.stop) for part in parts]
+            near = np.concatenate([_mean_nearby(scores[own], sizes[own]) for own in inside])
+            return _softmax(near / TEMPERATURE)
+    gists = [
+        importance(document, its_vectors, encoder)
+        for document, its_vectors in zip(documents, vectors, strict=True)
+    ]
+    return _softmax(torch.cat(gists).numpy() / GIST_TEMPERATURE)
 
 
 def asks_for_overview(query_vector: Tensor, encoder: Encoder) -> bool:
@@ -237,7 +238,7 @@ def fit(
     if len(documents) > 1:
         budget -= count([documents_left_out(len(documents))])[0]
     node_costs = np.where(is_required, 0, tree.costs)
-    best = None
+    best, most = None, -np.inf
     fitting, too_much = 0, None  # budgets
     while budget >= 0:
         is_open = best_cut(tree.gains, node_costs, tree.ends, budget) | is_required
@@ -248,9 +249,9 @@ def fit(
         text = render(parts, all_lines, opened, set(shown))
         [used] = count([text])
         seen = float(tree.gains[is_open].sum())
-        is_better = used <= tokens and (best is None or seen > best[2])
+        is_better = used <= tokens and seen > most
         if is_better:
-            best = text, used, seen, shown
+            best, most = (text, used, seen, shown), seen
         if used > tokens:
             too_much = budget
         else:

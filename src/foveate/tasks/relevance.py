@@ -184,11 +184,11 @@ def _match_words(
     section_idx = _owners(sizes)
     document_idx = _owners([len(sections) for sections in walked])
 
-    sentences = _count(wanted, [one.sentences for one in found])
-    titles = _count(wanted, [one.titles for one in found])
-    outlines = _count(wanted, [one.outline for one in found])
+    sentences = _count(wanted, [words.sentences for words in found])
+    titles = _count(wanted, [words.titles for words in found])
+    outlines = _count(wanted, [words.outline for words in found])
     return _WordMatches(
-        bm25(*sentences).split([len(one.sentences.lengths) for one in found]),
+        bm25(*sentences).split([len(words.sentences.lengths) for words in found]),
         bm25(*_add(titles, sentences, section_idx)).split([len(sections) for sections in walked]),
         bm25(*_add(outlines, sentences, document_idx[section_idx])),
     )
@@ -196,7 +196,8 @@ def _match_words(
 
 def _count(query: Sequence[str], words: Sequence[Words]) -> tuple[Tensor, Tensor]:
     """Count the terms of a query in texts `(texts, terms)`, and all their terms `(texts,)`."""
-    return torch.cat([one.count(query) for one in words]), torch.cat([one.lengths for one in words])
+    counts = torch.cat([of_document.count(query) for of_document in words])
+    return counts, torch.cat([of_document.lengths for of_document in words])
 
 
 def _owners(sizes: Sequence[int]) -> Tensor:

@@ -21,6 +21,14 @@ LENGTH_NORMALIZATION = 0.75
 """How much length is penalized: l of `foveate.tasks.bm25.bm25`."""
 
 
+Lengths = TypeVar("Lengths", "Tensor", npt.NDArray[np.float64], float)
+
+
+def held_back(length: Lengths) -> Lengths:
+    """Return k (1 - l + l x) of `foveate.tasks.bm25.bm25` for a length of x times the mean."""
+    return SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length)
+
+
 class Weights(NamedTuple):
     """The weights of the columns of `Matches`, which sum to 1.
 

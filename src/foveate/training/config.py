@@ -12,7 +12,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no type hint
     """Reads 5e-5 as a number and no as a text, as YAML 1.2 does; YAML 1.1 does not."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  (by the first character)
-        first: [one for one in resolvers if not one[0].endswith("bool") or first in "tTfF"]
+        first: [pair for pair in resolvers if not pair[0].endswith("bool") or first in "tTfF"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 

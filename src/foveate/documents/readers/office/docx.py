@@ -147,7 +147,7 @@ class _Numbering:
         definitions: dict[str, tuple[dict[int, ListLevel], Counter[int]]] = {}
         for element in () if root is None else root:
             if local(element) == "abstractNum":
-                levels = {_depth(one): _level(one) for one in element.iterfind("{*}lvl")}
+                levels = {_depth(level): _level(level) for level in element.iterfind("{*}lvl")}
                 definitions[attribute(element, "abstractNumId")] = levels, Counter()
             elif local(element) == "num":
                 definition = attribute(element.find("{*}abstractNumId"), "val")

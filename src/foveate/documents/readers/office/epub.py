@@ -97,7 +97,7 @@ def _pages(name: str, book: Element, items: dict[str, Element]) -> list[str]:
     guide = book.iterfind("{*}guide/{*}reference")
     contents = [one for one in guide if attribute(one, "type") == "toc"]
     contents += filter(_is_nav, items.values())
-    unread = {_target(name, attribute(one, "href"))[0] for one in contents}
+    unread = {_target(name, attribute(entry, "href"))[0] for entry in contents}
     spine = (items.get(attribute(one, "idref")) for one in book.iterfind("{*}spine/{*}itemref"))
     pages = (
         _target(name, attribute(item, "href"))[0]
@@ -142,12 +142,13 @@ def _ncx_entries(points: tree.Element, part: str, depth: int) -> Iterator[_Entry
 
 
 def _children(element: tree.Element, tag: str) -> list[tree.Element]:
-    return [one for one in element.children if isinstance(one, tree.Element) and one.tag == tag]
+    inner = (child for child in element.children if isinstance(child, tree.Element))
+    return [child for child in inner if child.tag == tag]
 
 
 def _named(element: tree.Element, *tags: str) -> list[tree.Element]:
     """Return the elements of these tags within an element."""
-    return [one for one in element.elements() if one.tag in tags]
+    return [inner for inner in element.elements() if inner.tag in tags]
 
 
 def _target(part: str, href: str) -> tuple[str, str]:
@@ -252,9 +253,9 @@ def _drop_printed(body: tree.Element, title: str) -> None:
 
 def _is_contents(body: tree.Element) -> bool:
     """Return whether a page is a table of contents: an announcement and links to pages."""
-    texts = (collapse(one.text()) for one in _named(body, *_HEADINGS, "p"))
+    texts = (collapse(block.text()) for block in _named(body, *_HEADINGS, "p"))
     first = next(filter(None, texts), "")
-    links = (one for one in _named(body, "a") if one.attributes.get("href"))
+    links = (link for link in _named(body, "a") if link.attributes.get("href"))
     linked = sum(len(collapse(link.text())) for link in links)
     rest = len(collapse(body.text())) - len(first)
     return is_contents(first) and linked > _MOSTLY * rest

@@ -68,7 +68,7 @@ def _levels(style: Element) -> dict[int, ListLevel]:
         has_number = local(element).endswith("number") or local(element) == "outline-level-style"
         num_shown = integer(attribute(element, "display-levels"), 1)
         above = range(max(depth - num_shown, 0) + 1, depth)
-        numbers = [f"%{one}" for one in above if one in levels and levels[one].style]
+        numbers = [f"%{outer}" for outer in above if outer in levels and levels[outer].style]
         prefix, suffix = (
             attribute(element, f"num-{name}")[:_MAX_NUMBER] for name in ("prefix", "suffix")
         )

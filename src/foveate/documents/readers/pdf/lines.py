@@ -355,7 +355,7 @@ def _attach_scripts(rows: list[list[Segment]], words: Words) -> list[list[Segmen
     for number, row in enumerate(rows):
         around = [other for other in rows[max(number - 1, 0) : number + 2] if other is not row]
         limit = SMALL * max((base.size for other in around for base in other), default=0.0)
-        for script in [one for one in row if one.width < 60 and one.size < limit]:
+        for script in [small for small in row if small.width < 60 and small.size < limit]:
             for other in around:
                 if any(_belongs(script, base, words) for base in other):
                     row.remove(script)

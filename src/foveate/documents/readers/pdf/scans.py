@@ -110,7 +110,7 @@ def _read_page(
     if not read:
         return []
     boxes = [np.array([box for _, box in line], np.float32) / scale for line in read]
-    heights = [float(np.median(one[:, 3] - one[:, 1])) for one in boxes]
+    heights = [float(np.median(line[:, 3] - line[:, 1])) for line in boxes]
     usual = median(heights)
     sizes = [_font_size(height, usual) for height in heights]
     texts = [text for line in read for text, _ in line]
@@ -120,7 +120,7 @@ def _read_page(
         texts,
         np.array(list(map(len, texts)), np.float32),
         np.concatenate(boxes),
-        np.repeat(np.array([one[:, 3].max() for one in boxes], np.float32), counts),
+        np.repeat(np.array([line[:, 3].max() for line in boxes], np.float32), counts),
         np.repeat(np.array(sizes, np.float32), counts),
         np.zeros(len(texts), np.bool_),
         np.zeros((len(texts), 4), np.float32),
