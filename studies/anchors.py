@@ -473,10 +473,10 @@ def resamples(number: int) -> np.ndarray:
     return rng.multinomial(number, np.full(number, 1 / number), RESAMPLES) / number
 
 
-def interval(values: np.ndarray) -> list[list[float]]:
+def interval(values: np.ndarray, digits: int = 2) -> list[list[float]]:
     """Return 95 % of a bootstrap of the mean of `(papers, measures)`, for each measure."""
     weights = resamples(len(values))
-    return np.percentile(weights @ values, [2.5, 97.5], axis=0).T.round(2).tolist()
+    return np.percentile(weights @ values, [2.5, 97.5], axis=0).T.round(digits).tolist()
 
 
 def gather(options: argparse.Namespace) -> None:

@@ -140,6 +140,7 @@ def make_model(options: argparse.Namespace, vocabulary: int) -> LEDForConditiona
             encoder_ffn_dim=4 * options.width,
             decoder_ffn_dim=4 * options.width,
             attention_window=options.window,
+            dropout=options.dropout,
             max_encoder_position_embeddings=options.length,
             max_decoder_position_embeddings=options.target_length + 2,
             bos_token_id=0,
@@ -335,6 +336,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--window", type=int, default=256)
+    parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--length", type=int, default=8192)
     parser.add_argument("--target-length", type=int, default=192)
     parser.add_argument("--steps", type=int, default=3000)
