@@ -100,14 +100,14 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=6e-4, help="in pretraining")
     parser.add_argument("--tuning-rate", type=float, default=2e-4)
     parser.add_argument("--examples", type=int, default=32, help="meetings to fine-tune on")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=4, help="meetings per step of fine-tuning")
     parser.add_argument("--pretraining", type=float, default=3, help="minutes")
     parser.add_argument(
         "--minutes", type=float, default=8.5, help="after which no seed is begun, all included"
     )
     parser.add_argument("--seeds", type=int, default=30)
-    parser.add_argument("--processes", type=int, default=3, help="that share the seeds and a GPU")
+    parser.add_argument("--processes", type=int, default=4, help="that share the seeds and a GPU")
     parser.set_defaults(length=LENGTH, target_length=TARGET_LENGTH)
     small_encoders.run_script(parser, SMOKE, prepare, run_all, write_page)
 
@@ -140,6 +140,7 @@ class Item(NamedTuple):
 
 def prepare(options: argparse.Namespace, folder: Path) -> None:
     """Tokenize texts, targets and keywords, those of test meetings apart from all others."""
+    logging.set_verbosity_error()  # of texts that are longer than what is read
     qmsum = options.documents / "qmsum"
     records = list(read_records(qmsum / "train.jsonl.gz"))[: options.limit]
     number = min(HELD_OUT, len(records) // 3)

@@ -1,3 +1,5 @@
+from argparse import Namespace
+
 import numpy as np
 import pytest
 import torch
@@ -23,6 +25,7 @@ from keyword_loss import (
     item_of,
     kinds_of,
     losses_by_kind,
+    order_of,
     tables,
 )
 from tests.led import led
@@ -177,3 +180,14 @@ def test_what_helps_keywords_alone_is_seen_there():
 def test_arms_have_as_many_keywords_as_are_prepared():
     assert max(arm.keywords for arm in ARMS.values()) == MOST_KEYWORDS
     assert all(arm.form in FORMS for arm in ARMS.values())
+
+
+def test_a_seed_draws_its_examples_once_for_all_arms():
+    options = Namespace(examples=6, epochs=2, batch=4)
+    order = order_of(20, options, 3)
+    assert [len(batch) for batch in order] == [3, 3, 3, 3]
+    first, second = (np.concatenate(order[i : i + 2]).tolist() for i in (0, 2))
+    assert sorted(first) == sorted(second)
+    assert len(set(first)) == 6
+    assert all(map(np.array_equal, order, order_of(20, options, 3)))
+    assert not all(map(np.array_equal, order, order_of(20, options, 4)))
