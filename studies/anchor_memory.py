@@ -14,7 +14,6 @@ A run that is interrupted continues when the command is repeated.
 """
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,9 +88,11 @@ class Decoders(nn.ModuleDict):
         for kind, model in self.items():
             memory, mask = select_memory(hidden_states, tree, kind)
             memory, mask = memory.roll(-roll, 0), mask.roll(-roll, 0)
+            outputs = HDTMemory(memory, memory, mask)  # of which the decoder needs the last two
+            given = model.prepare_decoder_input_ids_from_labels(labels)
             with mixed_precision(hidden_states.device.type):
                 logits = model(
-                    encoder_outputs=HDTMemory(memory, memory, mask), labels=labels
+                    encoder_outputs=outputs, decoder_input_ids=given, use_cache=False
                 ).logits
             each = F.cross_entropy(
                 logits.float().transpose(1, 2), labels, reduction="none", ignore_index=IGNORE_INDEX
@@ -211,16 +212,15 @@ def run(options: argparse.Namespace) -> None:
         "decoder layers": DECODER_LAYERS,
         "target length": TARGET_LENGTH,
     }
-    number = parameters_of(decoders)
-    results = {"recipe": recipe, "parameters of a decoder": number, "logs": logs}
-    results |= {"papers": [len(train), len(apart)], "found": measures(losses)}
-    report.save(options.results, json.loads(json.dumps(results)), "transformers")
+    results = {
+        "recipe": recipe,
+        "parameters of a decoder": sum(p.numel() for p in decoders["token"].parameters()),
+        "logs": logs,
+        "papers": [len(train), len(apart)],
+        "found": measures(losses),
+    }
+    report.save(options.results, results, "transformers")
     print(f"\n{tables(results)['decoder']}")
-
-
-def parameters_of(decoders: Decoders) -> int:
-    """Return the number of parameters of one decoder."""
-    return sum(p.numel() for p in next(iter(decoders.values())).parameters())
 
 
 def measures(losses: np.ndarray) -> list[dict[str, Any]]:
