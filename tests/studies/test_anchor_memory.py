@@ -70,3 +70,21 @@ def test_measures_pair_papers():
     assert [row["told"] for row in rows] == [[0.5, 0.5, 0.5]] * 3
     assert "more" not in rows[0]
     assert [row["more"] for row in rows[1:]] == [[1.0, 1.0, 1.0]] * 2
+
+
+def test_decoders_learn_from_each_memory():
+    torch.manual_seed(0)
+    encoder = SmallEncoder(200, 1, 64, position_embedding_type="hierarchical").eval()
+    encoder.requires_grad_(False)
+    decoders = Decoders(encoder, layers=1, width=64)
+    documents, targets = zip(*PAIRS, strict=True)
+    batch = trees(documents, "cpu")
+    hidden_states, labels = encoder(batch.ids, batch.structure), labels_of(targets, "cpu")
+    optimizer = torch.optim.Adam(decoders.parameters(), lr=3e-3)
+    for _ in range(160):
+        losses = decoders.losses(hidden_states, batch.structure, labels)
+        torch.stack(list(losses.values())).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    own, another = losses_apart(encoder, decoders, PAIRS)
+    assert (own.mean(1) < another.mean(1) - 0.5).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fewshot import make_tokenizer
+from fewshot import make_model, make_tokenizer
 from keyword_loss import (
     ARMS,
     BOS,
@@ -15,6 +15,7 @@ from keyword_loss import (
     KEYWORD,
     MASK,
     MOST_KEYWORDS,
+    Item,
     Texts,
     arm_inputs,
     batch_of,
@@ -27,6 +28,7 @@ from keyword_loss import (
     losses_by_kind,
     order_of,
     tables,
+    tune,
 )
 from tests.led import led
 
@@ -191,3 +193,22 @@ def test_a_seed_draws_its_examples_once_for_all_arms():
     assert len(set(first)) == 6
     assert all(map(np.array_equal, order, order_of(20, options, 3)))
     assert not all(map(np.array_equal, order, order_of(20, options, 4)))
+
+
+@pytest.mark.parametrize("form", ["before the text", "global before the text"])
+def test_tuning_learns_what_only_keywords_tell(form):
+    """The texts are equal, so that without keywords nothing says which target is theirs."""
+    text, kinds = np.arange(20, 30), np.array([KEYWORD, CONTENT, FUNCTION])
+    items = [
+        Item(text, np.array([40 + i, 50 + i, EOS]), kinds, [np.array([60 + i])], np.array([[0, 1]]))
+        for i in range(4)
+    ]
+    sizes = {"width": 64, "layers": 1, "window": 32, "length": 64, "target_length": 8}
+    losses = {}
+    for name in ("none", form):
+        model = make_model(Namespace(**sizes, dropout=0.0), 80)
+        features = [inputs(item, name, 1) for item in items]
+        tune(model, features, [item.target for item in items], [np.arange(4)] * 150, 3e-3)
+        losses[name] = losses_by_kind(model, features, items).mean(0)
+    assert losses["none"][KEYWORD] == pytest.approx(np.log(4), abs=0.1)
+    assert losses[form][KEYWORD] < 0.5
