@@ -237,17 +237,10 @@ class KeywordsResult(BaseModel):
     keywords: list[KeywordModel]
 
 
-class OutlineResult(BaseModel):
-    """The sections of a document, in its order."""
-
-    title: str
-    sections: list[SectionModel]
-
-
 class Request(BaseModel):
     """What all requests have in common."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class FileRequest(Request):
@@ -352,7 +345,3 @@ class KeywordsRequest(TaskRequest):
     top_k: TopK = Field(20, description="Number of keywords.")
     method: Literal["phrases", "tfidf"] = Field("phrases", description="How they are found.")
     places: int = Field(100, ge=0, le=1000, description="Number of places of each keyword.")
-
-
-class OutlineRequest(TaskRequest):
-    """The document whose outline is wanted."""

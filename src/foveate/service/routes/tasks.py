@@ -1,4 +1,4 @@
-"""Routes for tasks on documents: search, ask, write, context, summarize, keywords, outline."""
+"""Routes for tasks on documents: search, ask, context, write, summarize, keywords."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from fastapi.responses import StreamingResponse
 
 from foveate.documents import Span
 from foveate.inference import LLM
-from foveate.service import inputs
 from foveate.service.errors import Refusal
+from foveate.service.inputs import text_content
 from foveate.service.schemas import (
     AskRequest,
     AskResult,
@@ -24,8 +24,6 @@ from foveate.service.schemas import (
     KeywordsRequest,
     KeywordsResult,
     LibraryRequest,
-    OutlineRequest,
-    OutlineResult,
     QueryRequest,
     SearchRequest,
     SearchResult,
@@ -70,47 +68,34 @@ class _Request(NamedTuple):
     view: DocumentView | None
 
 
-@router.post(
-    "/search",
-    summary="Search",
-    openapi_extra=inputs.body_schema(SearchRequest, SearchRequest, has_file=False),
-)
-async def search(request: Request) -> SearchResult:
+@router.post("/search", summary="Search")
+async def search(request: Request, arguments: SearchRequest) -> SearchResult:
     """Find what matches a query best, in a document or in the library.
 
     For one document, the answer also says how well each of its sections matches.
     """
-    return await _answer(request, SearchRequest, _search)
+    return await _answer(request, arguments, _search)
 
 
-@router.post(
-    "/ask",
-    summary="Ask",
-    openapi_extra=inputs.body_schema(AskRequest, AskRequest, has_file=False),
-)
-async def ask(request: Request) -> AskResult:
+@router.post("/ask", summary="Ask")
+async def ask(request: Request, arguments: AskRequest) -> AskResult:
     """Find the passages that answer a question, in a document or in the library."""
-    return await _answer(request, AskRequest, _ask)
+    return await _answer(request, arguments, _ask)
 
 
-@router.post(
-    "/context",
-    summary="Make a prompt",
-    openapi_extra=inputs.body_schema(ContextRequest, ContextRequest, has_file=True),
-)
-async def make_context(request: Request) -> ContextResult:
+@router.post("/context", summary="Make a prompt")
+async def make_context(request: Request, arguments: ContextRequest) -> ContextResult:
     """Show a document or the library to a language model, within a budget of tokens."""
-    return await _answer(request, ContextRequest, _context)
+    return await _answer(request, arguments, _context)
 
 
 @router.post(
     "/write",
     summary="Write",
-    openapi_extra=inputs.body_schema(WriteRequest, WriteRequest, has_file=True),
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {}}}},
 )
-async def write(request: Request) -> StreamingResponse:
+async def write(request: Request, arguments: WriteRequest) -> StreamingResponse:
     """Have the language model that the service was started with answer, or write a summary.
 
     The answer is lines of JSON, as they come. Each part begins with its `title`, empty except in a
@@ -122,7 +107,7 @@ async def write(request: Request) -> StreamingResponse:
     llm = service.llm
     if llm is None:
         raise Refusal(422, "This service has no language model: start it with --llm.")
-    requests = await _answer(request, WriteRequest, _requests)
+    requests = await _answer(request, arguments, _requests)
     lines = _written(service, llm, requests)
 
     async def stream() -> AsyncIterator[str]:
@@ -132,58 +117,37 @@ async def write(request: Request) -> StreamingResponse:
     return StreamingResponse(stream(), media_type="application/x-ndjson")
 
 
-@router.post(
-    "/summarize",
-    summary="Summarize",
-    openapi_extra=inputs.body_schema(SummarizeRequest, SummarizeRequest, has_file=False),
-)
-async def summarize_document(request: Request) -> SummaryResult:
+@router.post("/summarize", summary="Summarize")
+async def summarize_document(request: Request, arguments: SummarizeRequest) -> SummaryResult:
     """Summarize a document by its most central sentences."""
-    return await _answer(request, SummarizeRequest, _on_document(_summarize))
+    return await _answer(request, arguments, _on_document(_summarize))
 
 
-@router.post(
-    "/keywords",
-    summary="Find keywords",
-    openapi_extra=inputs.body_schema(KeywordsRequest, KeywordsRequest, has_file=False),
-)
-async def find_keywords(request: Request) -> KeywordsResult:
+@router.post("/keywords", summary="Find keywords")
+async def find_keywords(request: Request, arguments: KeywordsRequest) -> KeywordsResult:
     """Find the words and phrases that characterize a document."""
-    return await _answer(request, KeywordsRequest, _on_document(_keywords))
-
-
-@router.post(
-    "/outline",
-    summary="Get an outline",
-    openapi_extra=inputs.body_schema(OutlineRequest, OutlineRequest, has_file=True),
-)
-async def get_outline(request: Request) -> OutlineResult:
-    """Return the sections of a document, in its order."""
-    return await _answer(request, OutlineRequest, _on_document(_outline))
+    return await _answer(request, arguments, _on_document(_keywords))
 
 
 async def _answer(
     request: Request,
-    model: type[Arguments],
+    arguments: Arguments,
     function: Callable[[Service, Arguments, DocumentView | None], Result],
 ) -> Result:
     """Answer a question about the document that a request names or brings.
 
     Args:
         request: The request.
-        model: Its arguments.
+        arguments: Its arguments.
         function: Computes the answer, in a thread. It gets no document if the request has none.
     """
     service = service_of(request)
-    arguments, content = await inputs.parse(request, model)
-    if arguments.text is not None:
-        content = inputs.text_content(arguments.text, arguments)
 
     async def answer() -> Result:
-        if content is None:
+        if arguments.text is None:
             view = None if arguments.document is None else await service.find(arguments.document)
             return await service.work.call(_checked, function, service, arguments, view)
-        view = await service.read(content, None)
+        view = await service.read(text_content(arguments.text, arguments), None)
         try:
             return await service.work.call(_checked, function, service, arguments, view)
         finally:
@@ -212,7 +176,7 @@ def _on_document(
 
     def with_document(service: Service, arguments: Arguments, view: DocumentView | None) -> Result:
         if view is None:
-            raise Refusal(422, "Give a document, a text or a file.")
+            raise Refusal(422, "Give a document or a text.")
         return function(service, arguments, view)
 
     return with_document
@@ -385,17 +349,13 @@ def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) 
     )
 
 
-def _outline(service: Service, arguments: OutlineRequest, view: DocumentView) -> OutlineResult:
-    return OutlineResult(title=view.document.title, sections=view.sections)
-
-
 def _library(
     service: Service, arguments: LibraryRequest, view: DocumentView | None
 ) -> "Library | None":
     """Return the library, if it is what is searched."""
     if view is None:
         if service.library is None:
-            raise Refusal(422, "Give a document, a text or a file: this service has no library.")
+            raise Refusal(422, "Give a document or a text: this service has no library.")
         return service.library
     if view.id is not None and library_number(view.id) is not None:
         return service.library
