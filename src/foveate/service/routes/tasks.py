@@ -27,7 +27,6 @@ from foveate.service.schemas import (
     QueryRequest,
     SearchRequest,
     SearchResult,
-    SpanModel,
     SummarizeRequest,
     SummaryResult,
     SummarySentenceModel,
@@ -252,7 +251,7 @@ def _numbered(
                     number=number,
                     document=holder.id,
                     sentence_idx=holder.sentence_idx(span.start),
-                    span=SpanModel.from_span(span),
+                    span=span,
                 )
             )
     return found
@@ -320,7 +319,7 @@ def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView
         idx = view.sentence_idx(one.span.start)
         sentences.append(
             SummarySentenceModel(
-                span=SpanModel.from_span(one.span),
+                span=one.span,
                 sentence_idx=idx,
                 section_idx=view.places[idx].section_idx,
                 score=round(one.score, 4),
@@ -338,9 +337,7 @@ def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) 
                 score=float(f"{keyword.score:.4g}"),
                 num_places=len(keyword.spans),
                 places=[
-                    KeywordPlace(
-                        span=SpanModel.from_span(span), sentence_idx=view.sentence_idx(span.start)
-                    )
+                    KeywordPlace(span=span, sentence_idx=view.sentence_idx(span.start))
                     for span in keyword.spans[: arguments.places]
                 ],
             )
@@ -411,12 +408,12 @@ def _hit(view: DocumentView, hit: Hit, context: int) -> HitModel:
         document=view.id,
         name=view.document.name,
         title=view.document.title,
-        span=SpanModel.from_span(hit.span),
+        span=hit.span,
         first_sentence=quoted.start,
         num_sentences=len(quoted),
         sentence_idx=best,
         section_idx=section_idx,
-        best=SpanModel.from_span(hit.best),
+        best=hit.best,
         score=round(hit.score, 4),
         likely=hit.likely,
         before=before,
