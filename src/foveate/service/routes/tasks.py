@@ -41,9 +41,8 @@ from foveate.tasks.context import Prompt, fit, weigh
 from foveate.tasks.hits import Hit
 from foveate.tasks.keywords import keywords
 from foveate.tasks.prompt import outline
-from foveate.tasks.ranking import score
 from foveate.tasks.rerank import check_rerank
-from foveate.tasks.search import best_hits
+from foveate.tasks.search import best_hits, score
 from foveate.tasks.summarize import extract
 from foveate.tasks.tokens import estimate_tokens
 from foveate.tasks.write import answer_request, summary_prompts, summary_request
