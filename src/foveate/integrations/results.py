@@ -1,13 +1,14 @@
 """Results from a library, with the text and the flat metadata that frameworks expect."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
 from foveate.tasks.hits import Hit
+from foveate.tasks.passages import join_spans
 from foveate.tasks.surroundings import surroundings
 
 if TYPE_CHECKING:
@@ -66,20 +67,8 @@ def own_spans(document: Document) -> list[Span]:
     for _, section in document.walk():
         own = list(islice(sentences, section.num_own_sentences))
         if own:
-            spans.append(join_spans(own))
+            spans.append(join_spans(own, document.language))
     return spans
-
-
-def join_spans(sentences: Sequence[Span]) -> Span:
-    """Return the span of neighbouring sentences of a section, without their text and boxes."""
-    speakers = {sentence.speaker for sentence in sentences}
-    return replace(
-        sentences[0],
-        end=sentences[-1].end,
-        text="",
-        speaker=sentences[0].speaker if len(speakers) == 1 else None,
-        boxes=(),
-    )
 
 
 def span_metadata(span: Span, document: Document) -> dict[str, Any]:
