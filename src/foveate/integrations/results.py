@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
 from foveate.tasks.hits import Hit
-from foveate.tasks.passages import join_spans
 from foveate.tasks.surroundings import surroundings
 
 if TYPE_CHECKING:
@@ -58,17 +56,6 @@ def texts_of(document: Document, spans: Sequence[Span]) -> list[str]:
         "".join(one.separator + one.span.text for one in sentences).strip()
         for sentences in surroundings(document, spans, 0)
     ]
-
-
-def own_spans(document: Document) -> list[Span]:
-    """Locate the sentences directly in each section that has any, from the first to the last."""
-    sentences = iter(document.spans())
-    spans = []
-    for _, section in document.walk():
-        own = list(islice(sentences, section.num_own_sentences))
-        if own:
-            spans.append(join_spans(own, document.language))
-    return spans
 
 
 def span_metadata(span: Span, document: Document) -> dict[str, Any]:
