@@ -81,14 +81,13 @@ def search(
     check_query(query)
     check_top_k(top_k)
     check_unit(by)
-    if rerank is not None:
-        rerank = load_reranker(rerank, by)
+    reranker = None if rerank is None else load_reranker(rerank, by)
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
     scores = score(query, documents, encoder)
-    return best_hits(query, scores, documents, by, top_k, encoder, rerank)
+    return best_hits(query, scores, documents, by, top_k, encoder, reranker)
 
 
 def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[Scores]:
@@ -112,7 +111,7 @@ def best_hits(
     by: Unit,
     top_k: int,
     encoder: Encoder,
-    rerank: "Reranker | str | PathLike[str] | None" = None,
+    reranker: "Reranker | None" = None,
 ) -> list[Hit]:
     """Return the parts of documents with the highest scores; see `search`.
 
@@ -123,11 +122,11 @@ def best_hits(
         by: What to find.
         top_k: Number of hits.
         encoder: The encoder by which they were scored.
-        rerank: See `search`.
+        reranker: See `search`.
     """
-    if rerank is not None:
+    if reranker is not None:
         hits = best_hits(query, scores, documents, by, max(top_k, RERANKED), encoder)
-        return rerank_hits(query, hits, rerank, top_k)
+        return rerank_hits(query, hits, reranker, top_k)
     if by == "passage":
         sentence_scores = torch.cat([one.sentences for one in scores])
         return best_passages(documents, sentence_scores, top_k, encoder)
