@@ -357,7 +357,11 @@ class Encoder:
         """
         if isinstance(documents, Document):
             return self.encode([documents], show_progress=show_progress)[0]
-        documents = as_documents(documents)
+        return self._encode_documents(as_documents(documents), show_progress)
+
+    def _encode_documents(
+        self, documents: Sequence[Document], show_progress: bool | None
+    ) -> list[DocumentVectors]:
         warn_of_languages(documents, self.languages)
         outlines = [outline(document, levels=self.processor.levels) for document in documents]
         if self.cache is None:
