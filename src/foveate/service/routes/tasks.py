@@ -37,14 +37,12 @@ from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, library_number
 from foveate.tasks.arguments import Unit
 from foveate.tasks.citations import check
-from foveate.tasks.context import Prompt, fit, weigh
+from foveate.tasks.context import Prompt, context
 from foveate.tasks.hits import Hit
 from foveate.tasks.keywords import keywords
-from foveate.tasks.prompt import outline
 from foveate.tasks.rerank import check_rerank
 from foveate.tasks.search import best_hits, score
 from foveate.tasks.summarize import extract
-from foveate.tasks.tokens import estimate_tokens
 from foveate.tasks.write import answer_request, summary_prompts, summary_request
 
 if TYPE_CHECKING:
@@ -118,13 +116,13 @@ async def write(request: Request, arguments: WriteRequest) -> StreamingResponse:
 @router.post("/summarize", summary="Summarize")
 async def summarize_document(request: Request, arguments: SummarizeRequest) -> SummaryResult:
     """Summarize a document by its most central sentences."""
-    return await _answer(request, arguments, _on_document(_summarize))
+    return await _answer(request, arguments, _summarize)
 
 
 @router.post("/keywords", summary="Find keywords")
 async def find_keywords(request: Request, arguments: KeywordsRequest) -> KeywordsResult:
     """Find the words and phrases that characterize a document."""
-    return await _answer(request, arguments, _on_document(_keywords))
+    return await _answer(request, arguments, _keywords)
 
 
 async def _answer(
@@ -167,17 +165,11 @@ def _checked(
         raise Refusal(422, str(error)) from error
 
 
-def _on_document(
-    function: Callable[[Service, Arguments, DocumentView], Result],
-) -> Callable[[Service, Arguments, DocumentView | None], Result]:
-    """Make a function for one document refuse requests without one."""
-
-    def with_document(service: Service, arguments: Arguments, view: DocumentView | None) -> Result:
-        if view is None:
-            raise Refusal(422, "Give a document or a text.")
-        return function(service, arguments, view)
-
-    return with_document
+def _given(view: DocumentView | None) -> DocumentView:
+    """Refuse requests without a document."""
+    if view is None:
+        raise Refusal(422, "Give a document or a text.")
+    return view
 
 
 def _search(service: Service, arguments: SearchRequest, view: DocumentView | None) -> SearchResult:
@@ -228,11 +220,7 @@ def _prompt(service: Service, arguments: ContextRequest, view: DocumentView | No
     if library is not None:
         return library.context(arguments.query, arguments.tokens, **_conditions(arguments, view))
     assert view is not None
-    documents = [view.document]
-    parts = outline(documents)
-    vectors = [service.encoder.encode(view.document)]
-    weights = weigh(arguments.query, documents, vectors, parts, service.encoder)
-    return fit(documents, parts, weights, arguments.tokens, estimate_tokens)
+    return context(arguments.query, view.document, tokens=arguments.tokens, model=service.encoder)
 
 
 def _numbered(
@@ -301,7 +289,10 @@ def _line(**fields: Any) -> str:
     return f"{json.dumps(fields, ensure_ascii=False)}\n"
 
 
-def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView) -> SummaryResult:
+def _summarize(
+    service: Service, arguments: SummarizeRequest, view: DocumentView | None
+) -> SummaryResult:
+    view = _given(view)
     number = None if view.id is None else library_number(view.id)
     summary = extract(
         view.document,
@@ -327,7 +318,10 @@ def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView
     return SummaryResult(text=summary.text, sentences=sentences)
 
 
-def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) -> KeywordsResult:
+def _keywords(
+    service: Service, arguments: KeywordsRequest, view: DocumentView | None
+) -> KeywordsResult:
+    view = _given(view)
     found = keywords(view.document, top_k=arguments.top_k, method=arguments.method)
     return KeywordsResult(
         keywords=[
