@@ -31,7 +31,7 @@ from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenize
 from foveate.progress import progress
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
     from foveate.preprocessing.hdt import HDTProcessor
 
@@ -309,15 +309,6 @@ class Encoder:
             "dimension": self.dimension,
             **self._details,
         }
-
-    @cached_property
-    def tokenizer(self) -> "PreTrainedTokenizerBase":
-        """The model's tokenizer of transformers."""
-        if not isinstance(self.processor, TreeTokenizer):
-            return self.processor.tokenizer
-        from foveate.preprocessing.loading import load_tokenizer  # takes seconds
-
-        return load_tokenizer(str(self.model.config.name_or_path))
 
     @property
     def min_likely_score(self) -> float | None:
