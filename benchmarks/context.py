@@ -16,14 +16,20 @@ sentences, and with as many sentences of the next one as fit. Only ours has numb
     python benchmarks/context.py --meetings test.jsonl.gz           # with the default model
     python benchmarks/context.py --meetings test.jsonl.gz --model model --output other.json
     python benchmarks/context.py --docs                             # write the tables of the page
+
+Each document is measured by one of `--jobs` processes, which have a core each.
 """
 
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rouge_score.rouge_scorer import RougeScorer
 from torch import Tensor
 
@@ -46,8 +52,12 @@ RESULT = report.RESULTS / "context.json"
 BUDGETS = (500, 1000, 2000, 4000, 8000)
 CHUNKS = (256, 512)
 OWN = "foveate.context"
-Case = tuple[Document, list[tuple[str, list[int]]]]
-"""A document, and questions with the sentences that answer each."""
+Case = tuple[Document, list[tuple[str, list[int] | str]]]
+"""A document, and questions with the sentences that answer each or, in words, the answer."""
+Values = dict[str, list[list[float]]]
+"""Of each system: for each question what its prompts hold, by budget."""
+systems: "Systems"
+"""Those of this process, see `load`."""
 
 
 def main() -> None:
@@ -55,26 +65,25 @@ def main() -> None:
         __doc__, "data", "model", "minilm", "device", "limit", "docs", output=RESULT
     )
     parser.add_argument("--meetings", type=Path, help="QMSum's test split, as val")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
     options = parser.parse_args()
     if options.docs:
         report.write_tables(PAGE, tables(options.output))
         return
-    systems = Systems(
-        Encoder.from_pretrained(options.model, device=options.device),
-        Encoder.from_pretrained(
-            options.minilm or minilm_path(), context="sentence", device=options.device
-        ),
-    )
     path = options.meetings or options.data / "qmsum" / "test.jsonl.gz"
-    results = {}
-    for name, cases in sets(options.data, path, options.limit):
-        results[name] = hold(cases, systems)
-        print(f"\n{name}\n\n{table_of(results[name])}", flush=True)
-    name = "general questions"
-    results[name] = resemble(islice(overviews(path), options.limit), systems)
-    print(f"\n{name}\n\n{table_of(results[name])}", flush=True)
-    setting = {"model": options.model and Path(options.model).name, "budgets": BUDGETS}
-    report.save(options.output, {"setting": setting, "sets": results}, "transformers", "numpy")
+    model = options.model and Path(options.model).name
+    setting = {"model": model, "limit": options.limit, "budgets": BUDGETS}
+    of_systems = options.model, options.minilm or minilm_path(), options.device
+    results: dict[str, Any] = {}
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), load, of_systems) as pool:
+        cases = sets(options.data, path, options.limit)
+        measured = {name: pool.map(measure, its) for name, its in cases}
+        for name, of_documents in measured.items():
+            results[name] = summary([values for values in of_documents if values])
+            print(f"\n{name}\n\n{table_of(results[name])}", flush=True)
+            missing = [other for other in measured if other not in results]
+            saved = {"setting": setting, "sets": results}
+            report.save(options.output, saved, "transformers", "numpy", missing=missing)
 
 
 def sets(data: Path, of_meetings: Path, limit: int | None) -> Iterator[tuple[str, list[Case]]]:
@@ -87,6 +96,13 @@ def sets(data: Path, of_meetings: Path, limit: int | None) -> Iterator[tuple[str
                 [(one.text, list(one.sentence_ids)) for one in example.queries if one.sentence_ids],
             )
             for example in islice(meetings(of_meetings), limit)
+        ],
+    )
+    yield (
+        "general questions",
+        [
+            (flat(without_headings(document)), [*questions])
+            for document, questions in islice(overviews(of_meetings), limit)
         ],
     )
     written: dict[str, Iterator[Example]] = {
@@ -200,58 +216,49 @@ def fill(runs: Sequence[range], sizes: Sequence[int], budget: int) -> list[int]:
     return list(taken)
 
 
-def hold(cases: Sequence[Case], systems: Systems) -> dict[str, Any]:
-    """Measure which share of the marked sentences prompts hold, in percent."""
-    shares: dict[str, list[list[float]]] = {}
-    groups: list[int] = []
-    for group, (document, questions) in enumerate(cases):
-        if not questions:
-            continue
-        found: dict[str, list[list[float]]] = {}
-        for name, query, _, shown in systems.shown(document, [text for text, _ in questions]):
-            rows = found.setdefault(name, [[] for _ in questions])
-            marked = set(questions[query][1])
-            rows[query].append(len(marked & set(shown)) / len(marked))
-        for name, rows in found.items():
-            shares.setdefault(name, []).extend(rows)
-        groups += [group] * len(questions)
-    return summary(shares, groups)
+def load(model: str | None, minilm: str, device: str | None) -> None:
+    """Load the systems of a process."""
+    global systems
+    torch.set_num_threads(1)
+    systems = Systems(
+        Encoder.from_pretrained(model, device=device),
+        Encoder.from_pretrained(minilm, context="sentence", device=device),
+    )
 
 
-def resemble(
-    cases: Iterator[tuple[Document, list[tuple[str, str]]]], systems: Systems
-) -> dict[str, Any]:
-    """Measure ROUGE-2 recall of answers to general questions, in percent."""
+def measure(case: Case) -> Values:
+    """Measure which share of the marked sentences prompts hold, or their ROUGE-2 recall."""
+    document, questions = case
+    texts = said(document)
     scorer = RougeScorer(["rouge2"], use_stemmer=True)
-    recall: dict[str, list[list[float]]] = {}
-    groups: list[int] = []
-    for group, (titled, questions) in enumerate(cases):
-        document = flat(without_headings(titled))
-        texts = said(document)
-        found: dict[str, list[list[float]]] = {}
-        for name, query, _, shown in systems.shown(document, [query for query, _ in questions]):
-            rows = found.setdefault(name, [[] for _ in questions])
+    values: Values = {}
+    if not questions:
+        return values
+    for name, query, _, shown in systems.shown(document, [text for text, _ in questions]):
+        answer = questions[query][1]
+        if isinstance(answer, str):
             prompt = " ".join(texts[i] for i in sorted(shown))
-            rows[query].append(scorer.score(questions[query][1], prompt)["rouge2"].recall)
-        for name, rows in found.items():
-            recall.setdefault(name, []).extend(rows)
-        groups += [group] * len(questions)
-    return summary(recall, groups)
+            value = scorer.score(answer, prompt)["rouge2"].recall
+        else:
+            value = len(set(answer) & set(shown)) / len(answer)
+        values.setdefault(name, [[] for _ in questions])[query].append(value)
+    return values
 
 
-def summary(values: dict[str, list[list[float]]], groups: Sequence[int]) -> dict[str, Any]:
-    """Return the mean of each system at each budget, and what ours has more, with intervals."""
-    own = np.array(values[OWN])
+def summary(of_documents: Sequence[Values]) -> dict[str, Any]:
+    """Return the mean of each system at each budget, in percent, and what ours has more."""
+    groups = [i for i, values in enumerate(of_documents) for _ in values[OWN]]
+    scores = {
+        name: 100 * np.array([row for values in of_documents for row in values[name]])
+        for name in of_documents[0]
+    }
     systems = {}
-    for name, rows in values.items():
-        scores = np.array(rows)
-        systems[name] = {"mean": (100 * scores.mean(0)).round(2).tolist()}
+    for name, its in scores.items():
+        systems[name] = {"mean": its.mean(0).round(2).tolist()}
         if name != OWN:
-            low, high = interval(own - scores, groups)
-            systems[name]["ours, more"] = [
-                [round(100 * float(x), 2) for x in bounds] for bounds in zip(low, high, strict=True)
-            ]
-    return {"documents": len(set(groups)), "questions": len(groups), "systems": systems}
+            low, high = interval(scores[OWN] - its, groups)
+            systems[name]["ours, more"] = np.transpose([low, high]).round(2).tolist()
+    return {"documents": len(of_documents), "questions": len(groups), "systems": systems}
 
 
 def table_of(results: dict[str, Any]) -> str:

@@ -117,10 +117,10 @@ def test_documents_of_the_same_name_and_title_are_told_apart_by_their_numbers(in
     )
 
 
-def test_a_name_that_is_a_number(index, call):
+def test_a_name_that_is_a_number(index, call, fail):
     index.add(Document.from_sections("1", [("Ice", "The ice is thick.")]))
-    for document, title in (("1", "1"), (1, "Herring")):
-        assert call("outline", document=document).startswith(f"{title} (document ")
+    assert call("outline", document=1).startswith("Herring (document 1)")
+    assert "several documents match '1'" in fail("outline", document="1")
 
 
 def test_tools_explain_themselves(index):
@@ -252,7 +252,7 @@ def test_nothing_is_found_in_an_empty_section(call):
         ("search", {"query": "cod", "top_k": 0}, f"top_k must be from 1 to {MAX_RESULTS}, got 0"),
         ("search", {}, "query: field required"),
         ("search", {"query": "cod", "by": "page"}, "by: input should be 'passage', 'section'"),
-        ("search", {"query": "cod", "document": "Herrings"}, "did you mean Herring?"),
+        ("search", {"query": "cod", "document": "Herrings"}, "outline lists the documents"),
         ("context", {"query": "cod?", "document": "o'x"}, "outline lists the documents"),
         ("read", {"document": 99}, "has no document 99: outline lists the documents"),
         ("read", {"document": "Herring", "section": "Boats"}, "Herring has no section 'Boats'"),
@@ -279,7 +279,6 @@ def test_names_that_several_documents_have(fail, call, index, tmp_path):
         (tmp_path / folder / "log.md").write_text(f"Ice in folder {folder}.")
     index.add([tmp_path / "a", tmp_path / "b"])
     assert "several documents match 'log.md'" in fail("outline", document="log.md")
-    assert str(tmp_path / "a" / "log.md") in fail("outline", document="log")
     assert str(tmp_path / "b" / "log.md") in call("read", document="b/log.md")
 
 

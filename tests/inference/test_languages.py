@@ -103,7 +103,7 @@ def test_multilingual_encoders_are_read(kind, tmp_path):
     encoder = Encoder.from_pretrained(folder, device="cpu")
     model = AutoModel.from_pretrained(folder)
     for text, vector in zip(TEXTS, encoder.encode_texts(TEXTS), strict=True):
-        inputs = encoder.tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+        inputs = encoder.processor.tokenizer(text, return_tensors="pt", return_token_type_ids=False)
         assert 3 not in inputs["input_ids"]
         with torch.no_grad():
             states = model(**inputs).last_hidden_state[0]

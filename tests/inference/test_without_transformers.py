@@ -63,7 +63,6 @@ encoder = Encoder.from_pretrained()
 create_app(encoder)
 loaded = {"torch._dynamo", "transformers"} & sys.modules.keys()
 assert not loaded, ("serve", loaded)
-assert encoder.tokenizer  # of transformers
 """
 
 
@@ -89,7 +88,6 @@ def test_the_default_model_gives_what_it_gives_in_transformers(dtype, monkeypatc
     stock = Encoder.from_pretrained(dtype=dtype, device="cpu")
     assert isinstance(stock.model, TreeBertModel)
     assert isinstance(stock.processor, TreeBertProcessor)
-    assert encoder.tokenizer(TEXTS[1])["input_ids"] == stock.tokenizer(TEXTS[1])["input_ids"]
     assert (encoder.context, encoder.dimension) == (stock.context, stock.dimension)
     # In bfloat16, most processors take ten times as long: long texts are for float32.
     texts = TEXTS if dtype == "float32" else TEXTS[:4]

@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from foveate import Encoder, Index
-from foveate.integrations.langchain import FoveateEmbeddings, FoveateLoader, FoveateRetriever
+from foveate.integrations.langchain import FoveateEmbeddings, FoveateRetriever
 
 
 def test_passages_have_their_places(index, fish):
@@ -77,24 +77,9 @@ def test_the_model_is_loaded_once(index, small_encoder, monkeypatch):
     assert len(loaded) == 1
 
 
-def test_a_vector_store_over_loaded_sections(fish, small_encoder):
-    sections = FoveateLoader(fish).load()
-    assert [one.metadata["section_path"] for one in sections] == [
-        "Species",
-        "Species › Cod",
-        "Species › Eel",
-        "Boats",
-    ]
-    store = InMemoryVectorStore.from_documents(sections, FoveateEmbeddings(small_encoder))
-    [found] = store.similarity_search(sections[3].page_content, k=1)
-    assert found.metadata == sections[3].metadata
-    again = asyncio.run(store.asimilarity_search(sections[3].page_content, k=1))
-    assert again == [found]
-
-
-def test_files_that_cannot_be_read(fish, tmp_path):
-    (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
-    failed = []
-    loader = FoveateLoader(tmp_path, on_error=lambda name, error: failed.append(name))
-    assert len(loader.load()) == 4
-    assert failed == [str(tmp_path / "bad.pdf")]
+def test_a_vector_store(small_encoder):
+    texts = ["Cod swim in cold seas.", "Boats drag nets."]
+    store = InMemoryVectorStore.from_texts(texts, FoveateEmbeddings(small_encoder))
+    [found] = store.similarity_search(texts[1], k=1)
+    assert found.page_content == texts[1]
+    assert asyncio.run(store.asimilarity_search(texts[1], k=1)) == [found]

@@ -339,5 +339,5 @@ def test_nothing_is_written(served, tmp_path, monkeypatch):
 
     monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", refuse)
     text = "Cod swim. " * 20_000 + " " * 3_000_000
-    answer = served.client.post("/outline", files={"file": ("a.txt", text.encode())}, timeout=60)
-    assert answer.status_code == 200
+    answer = served.client.post("/documents", files={"file": ("a.txt", text.encode())}, timeout=60)
+    assert answer.status_code == 201

@@ -10,7 +10,7 @@ import pytest
 from foveate import LLM, Document, Encoder, Index, ask, context, keywords, search, summarize
 from foveate.service.app import create_app
 from tests.llm import serving_llm
-from tests.service.conftest import FISH, serving, write_pdf
+from tests.service.conftest import FISH, serving
 from tests.tree_bert import save_tree_bert
 
 QUERY = "What does the cod eat?"
@@ -99,17 +99,12 @@ def test_context(served):
         assert (hit["before"], hit["after"]) == (" ".join(before[-1:]), " ".join(after[:1]))
 
 
-def test_a_text_and_a_file_are_answered_like_an_upload(served, tmp_path):
+def test_a_text_is_answered_like_an_upload(served):
     kept = answer(served, "/search", query=QUERY, document=served.upload())
     as_text = answer(served, "/search", query=QUERY, text=FISH, format="markdown")
-    form = {"query": QUERY, "top_k": "5"}
-    file = ("fish.md", FISH.encode())
-    as_file = served.client.post("/search", data=form, files={"file": file}).json()
-    kept_places = [hit["sentence_idx"] for hit in kept["hits"]]
-    for other in (as_text, as_file):
-        assert [hit["sentence_idx"] for hit in other["hits"]] == kept_places
+    places = [[hit["sentence_idx"] for hit in one["hits"]] for one in (kept, as_text)]
+    assert places[0] == places[1]
     assert as_text["section_scores"] == kept["section_scores"]
-    assert as_file["hits"][0]["name"] == "fish.md"  # a file's name has words that count
 
 
 def test_search_in_the_library(served, library_folder, small_encoder):
@@ -167,7 +162,7 @@ def test_documents_of_the_same_name_are_told_apart(small_encoder, tmp_path):
             assert {one["span"]["text"] for one in summary["sentences"]} <= texts
             for keyword in answer(served, "/keywords", **of)["keywords"]:
                 assert keyword["text"].lower() in document.text.lower()
-            sections = answer(served, "/outline", **of)["sections"]
+            sections = served.client.get(f"/documents/l-{number}/outline").json()
             assert len(sections) == num_sections
 
 
@@ -240,16 +235,6 @@ def test_keywords(served, document, method):
         [first] = one["places"]
         sentence = document.spans()[first["sentence_idx"]]
         assert sentence.start <= first["span"]["start"] <= first["span"]["end"] <= sentence.end
-
-
-def test_outline(served, tmp_path):
-    document_id = served.upload()
-    kept = served.client.get(f"/documents/{document_id}/outline").json()
-    assert answer(served, "/outline", document=document_id)["sections"] == kept
-    path = tmp_path / "herring.pdf"
-    write_pdf(path)
-    sent = served.client.post("/outline", files={"file": ("h.pdf", path.read_bytes())}).json()
-    assert [one["page"] for one in sent["sections"]] == [1, 2]
 
 
 def test_requests_that_make_no_sense(served):

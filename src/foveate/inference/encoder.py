@@ -31,7 +31,7 @@ from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenize
 from foveate.progress import progress
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
     from foveate.preprocessing.hdt import HDTProcessor
 
@@ -310,15 +310,6 @@ class Encoder:
             **self._details,
         }
 
-    @cached_property
-    def tokenizer(self) -> "PreTrainedTokenizerBase":
-        """The model's tokenizer of transformers."""
-        if not isinstance(self.processor, TreeTokenizer):
-            return self.processor.tokenizer
-        from foveate.preprocessing.loading import load_tokenizer  # takes seconds
-
-        return load_tokenizer(str(self.model.config.name_or_path))
-
     @property
     def min_likely_score(self) -> float | None:
         """Score of a sentence below which nine of ten are wrong; None if that is not known."""
@@ -357,7 +348,11 @@ class Encoder:
         """
         if isinstance(documents, Document):
             return self.encode([documents], show_progress=show_progress)[0]
-        documents = as_documents(documents)
+        return self._encode_documents(as_documents(documents), show_progress)
+
+    def _encode_documents(
+        self, documents: Sequence[Document], show_progress: bool | None
+    ) -> list[DocumentVectors]:
         warn_of_languages(documents, self.languages)
         outlines = [outline(document, levels=self.processor.levels) for document in documents]
         if self.cache is None:

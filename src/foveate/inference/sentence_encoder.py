@@ -130,7 +130,6 @@ class SentenceEncoder(Encoder):
         self._runner = model
         self._splitter = SentenceProcessor(model.tokenizer, longest)
         self.processor = cast(Any, self._splitter)
-        self.tokenizer = model.tokenizer
         self.context = context
         self.dimension = int(model.get_embedding_dimension() or 0)
         self.options = options
@@ -205,7 +204,9 @@ class SentenceEncoder(Encoder):
             for name, x in features.items()
         }
         tokens = first(features)["token_embeddings"][0]
-        offsets = self.tokenizer(prompt + joined, return_offsets_mapping=True)["offset_mapping"]
+        offsets = self._splitter.tokenizer(prompt + joined, return_offsets_mapping=True)[
+            "offset_mapping"
+        ]
         ends = torch.tensor([end if end > start else 0 for start, end in offsets])
         spans, start = [], len(prompt)
         for text in texts:

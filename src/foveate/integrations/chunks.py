@@ -17,8 +17,6 @@ def encode_chunks(
     encoder: Encoder,
     documents: Sequence[Sequence[str]],
     headings: Sequence[Sequence[str]] | None = None,
-    *,
-    show_progress: bool | None = False,
 ) -> list[Tensor]:
     """Encode the chunks of documents, each as a part of its document.
 
@@ -31,7 +29,6 @@ def encode_chunks(
         encoder: The encoder.
         documents: The chunks of each document, in order.
         headings: The heading above each chunk, empty if it has none; by default none has.
-        show_progress: Show a bar if it takes long; None to show it on a terminal.
 
     Returns:
         For each document, `(chunks, dimension)` float32.
@@ -66,7 +63,7 @@ def encode_chunks(
         for chunks, titles, places in zip(documents, headings, filled, strict=True)
         if places
     ]
-    encoded = encoder.encode([document for document, _ in joined], show_progress=show_progress)
+    encoded = encoder.encode([document for document, _ in joined], show_progress=False)
     sentences = (
         its.sentences.split(sizes) for its, (_, sizes) in zip(encoded, joined, strict=True)
     )

@@ -1,6 +1,5 @@
-"""Foveate in LangChain: a retriever over a library, embeddings, and a document loader."""
+"""Foveate in LangChain: a retriever over a library, and embeddings."""
 
-from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from os import PathLike
 from typing import Any
@@ -9,17 +8,14 @@ if not find_spec("langchain_core"):
     raise ImportError("this module needs LangChain: run `pip install 'foveate[langchain]'`")
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
-from langchain_core.document_loaders import BaseLoader
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict
 
-from foveate.documents import read_documents
-from foveate.documents.members import ErrorHandler
 from foveate.index import Index
 from foveate.inference import Encoder, as_encoder
-from foveate.integrations.results import find, own_spans, span_metadata, texts_of
+from foveate.integrations.results import find
 from foveate.tasks.arguments import Unit
 
 
@@ -106,47 +102,3 @@ class FoveateEmbeddings(Embeddings):
         """Encode a query."""
         vector: list[float] = self.encoder.encode_queries(text).tolist()
         return vector
-
-
-class FoveateLoader(BaseLoader):
-    """A loader of the sections of documents in any format that foveate reads.
-
-    Each section with text of its own becomes a document: its paragraphs without markup, and not
-    those of its subsections, which follow. The metadata are those of `FoveateRetriever`, without
-    score and number; `section_path` has the titles of all sections around it.
-
-    Args:
-        paths: A file or folder, or several.
-        on_error: Called with the name of each file that cannot be read, and the error; by default
-            the first error is raised.
-        options: Options of `foveate.read_documents`, such as `language="de"`.
-
-    Example:
-        >>> from foveate.integrations.langchain import FoveateLoader
-        >>> path = getfixture("tmp_path") / "sea.md"
-        >>> _ = path.write_text("# Sea\\n\\n## Fish\\n\\nSome swim.\\n\\n### Cod\\n\\nCod eat.")
-        >>> for section in FoveateLoader(path).lazy_load():
-        ...     print(section.metadata["section_path"], "|", section.page_content)
-        Fish | Some swim.
-        Fish › Cod | Cod eat.
-    """
-
-    def __init__(
-        self,
-        paths: str | PathLike[str] | Iterable[str | PathLike[str]],
-        *,
-        on_error: ErrorHandler | None = None,
-        **options: Any,
-    ) -> None:
-        self.paths: Sequence[str | PathLike[str]]
-        self.paths = [paths] if isinstance(paths, str | PathLike) else list(paths)
-        self.on_error = on_error
-        self.options = options
-
-    def lazy_load(self) -> Iterator[Document]:
-        """Read the files one after another, and yield their sections in order."""
-        for document in read_documents(self.paths, on_error=self.on_error, **self.options):
-            spans = own_spans(document)
-            for span, text in zip(spans, texts_of(document, spans), strict=True):
-                metadata = span_metadata(span, document)
-                yield Document(page_content=text, metadata=metadata)

@@ -34,8 +34,9 @@ from foveate.documents import FORMATS, Document, Section, Span
 from foveate.documents.recognition import format_from_name
 from foveate.inference import Encoder, as_encoder
 from foveate.integrations.chunks import encode_chunks
-from foveate.integrations.results import find, join_spans, span_metadata, texts_of
+from foveate.integrations.results import find, span_metadata, texts_of
 from foveate.tasks.arguments import Unit, check_unit
+from foveate.tasks.passages import join_spans
 
 if TYPE_CHECKING:
     from foveate.index import Index  # which needs the extra `index`
@@ -347,12 +348,14 @@ def _parts(document: Document, max_characters: int) -> Iterator[_Part]:
         yield _Part("section", span, depth, around[-1])
         around.append(num_parts)
         num_parts += 1
-        for passage in _passages(section, sentences, max_characters):
+        for passage in _passages(section, sentences, max_characters, document.language):
             yield _Part("passage", passage, depth + 1, around[-1])
             num_parts += 1
 
 
-def _passages(section: Section, spans: Iterator[Span], max_characters: int) -> Iterator[Span]:
+def _passages(
+    section: Section, spans: Iterator[Span], max_characters: int, language: str | None
+) -> Iterator[Span]:
     """Join the sentences directly in a section into passages, which end where a paragraph ends.
 
     Only a paragraph that is too long for one passage is split.
@@ -361,20 +364,21 @@ def _passages(section: Section, spans: Iterator[Span], max_characters: int) -> I
         section: The section.
         spans: The spans of all sentences from its first one; its own are taken.
         max_characters: Longest passage.
+        language: The document's.
     """
     passage: list[Span] = []
     for paragraph in section.paragraphs:
         sentences = list(islice(spans, len(paragraph.sentences)))
         if passage and sentences[-1].end - passage[0].start > max_characters:
-            yield join_spans(passage)
+            yield join_spans(passage, language)
             passage = []
         for sentence in sentences:
             if passage and sentence.end - passage[0].start > max_characters:
-                yield join_spans(passage)
+                yield join_spans(passage, language)
                 passage = []
             passage.append(sentence)
     if passage:
-        yield join_spans(passage)
+        yield join_spans(passage, language)
 
 
 def _file_name(node: BaseNode) -> str:

@@ -1,8 +1,7 @@
 """Results from a library, with the text and the flat metadata that frameworks expect."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document, Span
@@ -57,29 +56,6 @@ def texts_of(document: Document, spans: Sequence[Span]) -> list[str]:
         "".join(one.separator + one.span.text for one in sentences).strip()
         for sentences in surroundings(document, spans, 0)
     ]
-
-
-def own_spans(document: Document) -> list[Span]:
-    """Locate the sentences directly in each section that has any, from the first to the last."""
-    sentences = iter(document.spans())
-    spans = []
-    for _, section in document.walk():
-        own = list(islice(sentences, section.num_own_sentences))
-        if own:
-            spans.append(join_spans(own))
-    return spans
-
-
-def join_spans(sentences: Sequence[Span]) -> Span:
-    """Return the span of neighbouring sentences of a section, without their text and boxes."""
-    speakers = {sentence.speaker for sentence in sentences}
-    return replace(
-        sentences[0],
-        end=sentences[-1].end,
-        text="",
-        speaker=sentences[0].speaker if len(speakers) == 1 else None,
-        boxes=(),
-    )
 
 
 def span_metadata(span: Span, document: Document) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The tools of the server, which assistants call."""
 
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable
 from itertools import groupby
 from os import PathLike
 from threading import Lock
@@ -235,41 +234,27 @@ class Tools:
         Raises:
             ValueError: There is none, or several have this name.
         """
-        documents = list(self._index.documents())
-        matches = _matching(document, documents)
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
+        matches = [one for one in self._index.documents() if _is_meant(one, document)]
+        if not matches:
+            raise ValueError(
+                f"the library has no document {document!r}: outline lists the documents"
+            )
+        if len(matches) > 1:
             raise ValueError(
                 f"several documents match {document!r}: give the number of the one that you mean, "
                 f"{_list(f'{one.number} ({_titled(one)})' for one in matches)}"
             )
-        known = {
-            name: one.source
-            for one in reversed(documents)
-            for name in (one.title, one.source.rpartition("/")[2], one.source)
-        }
-        close = dict.fromkeys(known[one] for one in get_close_matches(str(document), known, n=3))
-        advice = f"did you mean {_list(close)}?" if close else "outline lists the documents"
-        raise ValueError(f"the library has no document {document!r}: {advice}")
+        return matches[0]
 
 
-def _matching(
-    document: int | str, documents: "Sequence[LibraryDocument]"
-) -> "Sequence[LibraryDocument]":
-    """Return the documents with a number; or with a name, a title or the end of a name."""
-    name = str(document)
-    wanted = name.strip().casefold()
-    numbered = [one for one in documents if str(one.number) == name]
-    if isinstance(document, int):
-        return numbered
-    matches = (
-        [one for one in documents if one.source == name],
-        [one for one in documents if wanted in (one.source.casefold(), one.title.casefold())],
-        [one for one in documents if one.source.casefold().endswith(f"/{wanted}")],
-        numbered,  # some assistants give numbers as strings
+def _is_meant(one: "LibraryDocument", document: int | str) -> bool:
+    """Return whether a document has a number; or a name, a title or an end of its name."""
+    if str(one.number) == str(document):  # some assistants give numbers as strings
+        return True
+    wanted, source = str(document).strip().casefold(), one.source.casefold()
+    return isinstance(document, str) and (
+        wanted in (source, one.title.casefold()) or source.endswith(f"/{wanted}")
     )
-    return next(filter(None, matches), [])
 
 
 def _located(document: Document) -> Iterable[tuple[tuple[str, ...], Section, range]]:

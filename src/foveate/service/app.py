@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Request
-from fastapi.responses import PlainTextResponse, Response
+from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
@@ -125,7 +124,10 @@ def create_app(
     errors.add_handlers(app)
     for part in (documents, tasks, embeddings, operations):
         app.include_router(part.router)
-    _add_page(app)
+    # A route for each file: a mount would take every GET, and answer 404 where it should be 405.
+    files = StaticFiles(directory=PAGE, html=True)
+    for path in ("", *(file.name for file in PAGE.iterdir())):
+        app.router.routes.append(Route(f"/{path}", files, methods=["GET"]))
     return app
 
 
@@ -148,18 +150,3 @@ def _open(path: Path | None, encoder: SharedEncoder) -> "Library | None":
     index = Index.open(path, model=encoder)
     check_model(path, index.state.model, identify(encoder))
     return Library(index)
-
-
-def _add_page(app: FastAPI) -> None:
-    """Serve the files of the reader page."""
-    if not (PAGE / "index.html").is_file():
-
-        @app.get("/", include_in_schema=False)
-        async def explain(request: Request) -> Response:
-            return PlainTextResponse("The page is not installed. The API is at /openapi.json.\n")
-
-        return
-    # A route for each file: a mount would take every GET, and answer 404 where it should be 405.
-    files = StaticFiles(directory=PAGE, html=True)
-    for path in ("", *(file.name for file in PAGE.iterdir())):
-        app.router.routes.append(Route(f"/{path}", files, methods=["GET"]))

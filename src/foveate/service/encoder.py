@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -125,22 +125,9 @@ class SharedEncoder(Encoder):
         self._short.stop()
         self._long.stop()
 
-    @overload
-    def encode(
-        self, documents: Document, *, show_progress: bool | None = None
-    ) -> DocumentVectors: ...
-
-    @overload
-    def encode(
-        self, documents: Sequence[Document], *, show_progress: bool | None = None
-    ) -> list[DocumentVectors]: ...
-
-    def encode(
-        self, documents: Document | Sequence[Document], *, show_progress: bool | None = None
-    ) -> DocumentVectors | list[DocumentVectors]:
-        """Encode documents; see `Encoder.encode`. No progress is shown."""
-        if isinstance(documents, Document):
-            return self._encode_document(documents)
+    def _encode_documents(
+        self, documents: Sequence[Document], show_progress: bool | None
+    ) -> list[DocumentVectors]:
         return [self._encode_document(document) for document in documents]
 
     def encode_texts(

@@ -46,24 +46,26 @@ class Refusal(Exception):  # noqa: N818 (an answer rather than a failure)
 
 def refuse(path: str, refusal: Refusal) -> JSONResponse:
     """Return the response to a refused request, in the form that its clients expect."""
+    status = refusal.status
     detail = refusal.detail.encode(errors="backslashreplace").decode()
     headers: dict[str, str] = {}
     if refusal.retry_after is not None:
         headers["Retry-After"] = str(refusal.retry_after)
-    if refusal.status == 401:
+    if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     content: dict[str, Any] = {"detail": detail}
     if path.startswith(OPENAI_PREFIX):
-        kind = "invalid_request_error" if refusal.status < 500 else "server_error"
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        status = 400 if status == 422 else status
         content = {
             "error": {
                 "message": detail,
-                "type": _KINDS.get(refusal.status, kind),
+                "type": _KINDS.get(status, kind),
                 "param": refusal.param,
                 "code": refusal.code,
             }
         }
-    return JSONResponse(content, refusal.status, headers)
+    return JSONResponse(content, status, headers)
 
 
 def describe(errors: Iterable[Mapping[str, Any]], skip: int = 0) -> tuple[str, str | None]:
@@ -98,7 +100,7 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         detail, param = describe(error.errors(), skip=1)  # "body" and the like
-        status = 400 if request.url.path.startswith(OPENAI_PREFIX) else 422
+        status = 422
         if isinstance(error.body, bytes):  # which was not taken for JSON
             status, detail = 415, "Send JSON, with the header Content-Type: application/json."
         return refuse(request.url.path, Refusal(status, detail, param=param))
@@ -115,8 +117,7 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(DocumentError)
     async def wrong_document(request: Request, error: DocumentError) -> JSONResponse:
-        status = 400 if request.url.path.startswith(OPENAI_PREFIX) else 422
-        return refuse(request.url.path, Refusal(status, str(error)))
+        return refuse(request.url.path, Refusal(422, str(error)))
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> JSONResponse:

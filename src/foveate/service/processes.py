@@ -40,11 +40,6 @@ class Content:
     title: str | None = None
     language: str | None = None
 
-    @property
-    def is_file(self) -> bool:
-        """Whether it is a file rather than a text."""
-        return self.name is not None
-
 
 class _Child:
     """A process that runs `foveate.service.reader`; one thread at a time may ask it.
@@ -143,7 +138,7 @@ class FileReaders:
     def _ask(self, content: Content) -> tuple[dict[str, Any], bytes]:
         """Have a process read what a client sent."""
         header = {
-            "kind": "file" if content.is_file else "text",
+            "kind": "document",
             "name": content.name,
             "format": content.format,
             "title": content.title,

@@ -99,16 +99,16 @@ def read(header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
     """Read a file or a text.
 
     Args:
-        header: "kind" is "file" or "text"; "name", "format", "title" and "language", each None
-            unless the sender gave it; and the limits "pages" and "characters".
+        header: "name" of a file, "format", "title" and "language", each None unless the sender
+            gave it; and the limits "pages" and "characters".
         data: The file, or the text in UTF-8.
 
     Returns:
         The document's "format", and `Document.to_dict` as JSON.
     """
     name, format = header["name"], header["format"]
-    if header["kind"] == "text":
-        file = File(name or "The text", data.decode(), check_text_format(format or "text"))
+    if name is None:
+        file = File("The text", data.decode(), check_text_format(format or "text"))
         source = None
     else:
         file = only_member(load_bytes(data, name, format, None, PurePath(name).name))

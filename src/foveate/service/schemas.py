@@ -1,52 +1,21 @@
 """The JSON of requests and responses."""
 
-from dataclasses import asdict
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from foveate.documents import Kind, Span
+from foveate.documents import Box, Kind, Span
 from foveate.tasks.arguments import Unit, check_budget
 
 Query = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
 TopK = Annotated[int, Field(ge=1, le=1000)]
 Text = Annotated[str, Field(min_length=1)]
-BoxNumbers = tuple[int, float, float, float, float]
 
 
 class Problem(BaseModel):
     """Why a request was refused, in a sentence."""
 
     detail: str
-
-
-class BoxModel(BaseModel):
-    """A rectangle on a page, in points (1/72 inch) from the page's upper left corner."""
-
-    page: int
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-
-class SpanModel(BaseModel):
-    """A place in a document."""
-
-    document: str = Field(description="Name of the document: its file or title.")
-    path: list[str] = Field(description="Titles of the sections around it, outermost first.")
-    page: int | None
-    start: int = Field(description="Offset of its first character in the document's text.")
-    end: int = Field(description="Offset just past its last character.")
-    text: str
-    speaker: str | None
-    place: str = Field(description="Page, line, paragraph or time, in words.")
-    boxes: list[BoxModel] = Field(description="A rectangle for each line.")
-
-    @classmethod
-    def from_span(cls, span: Span) -> Self:
-        """Convert a span."""
-        return cls(**{**asdict(span), "boxes": [box._asdict() for box in span.boxes]})
 
 
 class DocumentModel(BaseModel):
@@ -100,7 +69,7 @@ class SentenceModel(BaseModel):
     text: str
     page: int | None
     place: str
-    boxes: list[BoxNumbers] = Field(
+    boxes: list[Box] = Field(
         description="For each line, its page and left, top, right and bottom in points."
     )
 
@@ -147,7 +116,7 @@ class HitModel(BaseModel):
     document: str | None = Field(description="Id of the document; null if it is not kept.")
     name: str
     title: str
-    span: SpanModel
+    span: Span
     first_sentence: int = Field(
         description="Index of the first sentence of a passage; of a section or document, of the "
         "best sentence."
@@ -155,7 +124,7 @@ class HitModel(BaseModel):
     num_sentences: int = Field(description="Sentences of a passage; 1 of a section or document.")
     sentence_idx: int = Field(description="Index of the best sentence.")
     section_idx: int | None = Field(description="Its section; null if documents are looked for.")
-    best: SpanModel = Field(description="The sentence in it that matches best.")
+    best: Span = Field(description="The sentence in it that matches best.")
     score: float
     likely: bool | None = Field(
         description="Whether it may answer the query: of results with a score for which this is "
@@ -188,7 +157,7 @@ class ContextSentenceModel(BaseModel):
     number: int = Field(description="Its number in the prompt.")
     document: str | None = Field(description="Id of the document; null if it is not kept.")
     sentence_idx: int = Field(description="Its index in that document.")
-    span: SpanModel
+    span: Span
 
 
 class ContextResult(BaseModel):
@@ -202,7 +171,7 @@ class ContextResult(BaseModel):
 class SummarySentenceModel(BaseModel):
     """A sentence of a summary."""
 
-    span: SpanModel
+    span: Span
     sentence_idx: int
     section_idx: int
     score: float
@@ -218,7 +187,7 @@ class SummaryResult(BaseModel):
 class KeywordPlace(BaseModel):
     """A place of a keyword."""
 
-    span: SpanModel
+    span: Span
     sentence_idx: int
 
 
@@ -237,17 +206,10 @@ class KeywordsResult(BaseModel):
     keywords: list[KeywordModel]
 
 
-class OutlineResult(BaseModel):
-    """The sections of a document, in its order."""
-
-    title: str
-    sections: list[SectionModel]
-
-
 class Request(BaseModel):
     """What all requests have in common."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class FileRequest(Request):
@@ -352,7 +314,3 @@ class KeywordsRequest(TaskRequest):
     top_k: TopK = Field(20, description="Number of keywords.")
     method: Literal["phrases", "tfidf"] = Field("phrases", description="How they are found.")
     places: int = Field(100, ge=0, le=1000, description="Number of places of each keyword.")
-
-
-class OutlineRequest(TaskRequest):
-    """The document whose outline is wanted."""

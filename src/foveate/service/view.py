@@ -2,17 +2,17 @@
 
 import re
 import secrets
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
 from foveate.documents import Document, Kind, Span
-from foveate.documents.blocks import UNSPLIT
-from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
 from foveate.service.schemas import SectionModel
 from foveate.tasks.embed import document_span
+from foveate.tasks.passages import num_words
+from foveate.tasks.surroundings import sentence_separators, sentences_of
 
 _LIBRARY_ID = re.compile(r"l-(0|[1-9]\d{0,17})", re.ASCII)
 
@@ -43,13 +43,11 @@ class SentencePlace(NamedTuple):
         section_idx: Index of its section in `Document.walk`.
         paragraph_idx: Index of its paragraph in `Document.paragraphs`.
         kind: What the paragraph is.
-        is_first: Whether it is set apart from the sentence before it by a line break.
     """
 
     section_idx: int
     paragraph_idx: int
     kind: Kind
-    is_first: bool
 
 
 class DocumentView:
@@ -99,11 +97,8 @@ class DocumentView:
         paragraph_idx = 0
         for section_idx, (_, section) in enumerate(self.document.walk()):
             for paragraph in section.paragraphs:
-                for position in range(len(paragraph.sentences)):
-                    is_first = position == 0 or paragraph.kind in UNSPLIT
-                    places.append(
-                        SentencePlace(section_idx, paragraph_idx, paragraph.kind, is_first)
-                    )
+                place = SentencePlace(section_idx, paragraph_idx, paragraph.kind)
+                places += [place] * len(paragraph.sentences)
                 paragraph_idx += 1
         return places
 
@@ -160,8 +155,7 @@ class DocumentView:
 
     def sentences_of(self, span: Span) -> range:
         """Return the indices of the sentences that a span touches."""
-        first = self.sentence_idx(span.start)
-        return range(first, max(bisect_left(self._starts, span.end), first + 1))
+        return sentences_of(span, self._starts)
 
     def section_idx(self, span: Span) -> int:
         """Return the index of the section of a span: the one at its place and of its depth."""
@@ -196,19 +190,17 @@ class DocumentView:
     @cached_property
     def _words_before(self) -> list[int]:
         """The number of words before each sentence and, last, of all."""
-        is_spaced = self.document.language not in UNSPACED_LANGUAGES
-        counts = (
-            len(sentence.text.split()) if is_spaced else len(sentence.text) // 2
-            for sentence in self.document.sentences()
-        )
+        language = self.document.language
+        counts = (num_words(one.text, language) for one in self.document.sentences())
         return [0, *accumulate(counts)]
 
+    @cached_property
+    def _separators(self) -> list[str]:
+        return sentence_separators(self.document)
+
     def _join(self, indices: range) -> str:
-        space = join_sentences(("", ""), self.document.language)
-        parts = []
-        for idx in indices:
-            parts += ["\n" if self.places[idx].is_first else space, self.spans[idx].text]
-        return "".join(parts[1:])
+        parts = (self._separators[idx] + self.spans[idx].text for idx in indices)
+        return "".join(parts).lstrip()
 
 
 def clean_name(name: str) -> str:

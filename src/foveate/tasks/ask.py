@@ -5,16 +5,12 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING
 
-import torch
-
 from foveate.documents import Document, as_documents
 from foveate.inference import Encoder, as_encoder, as_encoder_or
 from foveate.tasks.arguments import check_query, check_top_k
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
-from foveate.tasks.relevance import relevance
-from foveate.tasks.rerank import RERANKED, load_reranker
-from foveate.tasks.rerank import rerank as rerank_hits
+from foveate.tasks.search import search
 
 if TYPE_CHECKING:
     from foveate.inference import Answerer
@@ -54,13 +50,12 @@ def ask(
         model: A loaded model, or the name or path of its checkpoint; by default
             foveate's own model. An encoder finds passages. A T5 reads everything and writes an
             answer; the passages are those that the question attends to most.
-        rerank: A cross-encoder of sentence-transformers, by which the best 50 passages are sorted,
-            or a multi-vector model, by which the best 200 are; or the name or path of its
-            checkpoint. The scores are then its own.
+        rerank: With an encoder, see `foveate.search`.
 
     Raises:
         ValueError: The question is empty, there are no documents, `top_k` is below 1, the model is
-            of an unsupported kind, or there are choices but the model is not generative.
+            of an unsupported kind, there are choices but the model is not generative, or it is and
+            there is a reranker.
 
     Example:
         >>> from foveate import Document, ask
@@ -74,24 +69,18 @@ def ask(
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to ask: give at least one")
-    if rerank is not None:
-        rerank = load_reranker(rerank)
     if not (model is None or isinstance(model, Encoder)):
         from foveate.inference import Answerer  # takes seconds
 
         loaded = as_encoder_or(Answerer, model)
     else:
         loaded = as_encoder(model)
-    text: str | None = None
-    if not isinstance(loaded, Encoder):
-        text, sentence_scores = loaded.answer(query, Document.merge(documents), choices=choices)
-    elif choices:
-        raise ValueError("only a generative model takes choices: name a T5 checkpoint")
-    else:
-        sentence_scores = torch.cat(relevance(query, documents, loaded.encode(documents), loaded))
-    encoder = loaded if isinstance(loaded, Encoder) else None
-    number = top_k if rerank is None else max(top_k, RERANKED)
-    passages = best_passages(documents, sentence_scores, number, encoder)
+    if isinstance(loaded, Encoder):
+        if choices:
+            raise ValueError("only a generative model takes choices: name a T5 checkpoint")
+        found = search(query, documents, top_k=top_k, model=loaded, rerank=rerank)
+        return Answer(None, tuple(found))
     if rerank is not None:
-        passages = rerank_hits(query, passages, rerank, top_k)
-    return Answer(text, tuple(passages))
+        raise ValueError("a generative model shows what it attended to: leave out rerank")
+    text, scores = loaded.answer(query, Document.merge(documents), choices=choices)
+    return Answer(text, tuple(best_passages(documents, scores, top_k)))

@@ -17,13 +17,8 @@ from torch import Tensor
 from foveate.documents import Box, Document, Span, as_documents
 from foveate.files import atomic_write, check_writable
 from foveate.inference import DocumentVectors, Encoder, as_encoder
-from foveate.preprocessing.collate import fill_packs
-from foveate.progress import progress
 
 Level = Literal["document", "section", "sentence"]
-
-_GROUP_CHARACTERS = 2**17
-"""Characters of documents that are encoded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +108,14 @@ def embed(
     if not documents:
         raise ValueError("there is no document to embed: give at least one")
     encoder = as_encoder(model)
-    sizes = [len(document.text) for document in documents]
     spans: list[EmbeddedSpan] = []
     vectors: list[Tensor] = []
-    with progress("Encoding", sum(sizes)) as advance:
-        for group in fill_packs(range(len(documents)), sizes, _GROUP_CHARACTERS):
-            encoded = encoder.encode([documents[idx] for idx in group], show_progress=False)
-            for idx, document_vectors in zip(group, encoded, strict=True):
-                for level, span, vector in _levels(documents[idx], document_vectors):
-                    spans.append(EmbeddedSpan(level, idx, span))
-                    vectors.append(vector)
-            advance(sum(sizes[idx] for idx in group))
+    for idx, (document, its_vectors) in enumerate(
+        zip(documents, encoder.encode(documents), strict=True)
+    ):
+        for level, span, vector in _levels(document, its_vectors):
+            spans.append(EmbeddedSpan(level, idx, span))
+            vectors.append(vector)
     return Embeddings(spans, torch.stack(vectors))
 
 

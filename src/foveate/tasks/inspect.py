@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 from foveate.documents import Document, Span, as_document
 from foveate.inference import default_model_path
 from foveate.preprocessing.tree import outline, place_nodes
-from foveate.preprocessing.tree_builder import load_tree_tokenizer
+from foveate.tasks.tokens import token_counter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -101,8 +100,8 @@ def inspect(
 
     Args:
         document: The document.
-        model: The checkpoint whose tokens are counted, by name or path, or its tokenizer; by
-            default foveate's own model.
+        model: What counts tokens: a tokenizer of transformers, the name or path of a checkpoint
+            that has one, or a `tokenizer.json`; by default that of foveate's own model.
 
     Example:
         >>> from foveate import Document, inspect
@@ -114,7 +113,8 @@ def inspect(
         31% of the pairs are attended
     """
     anchors = outline(as_document(document))
-    sizes = _num_tokens([anchor.text for anchor in anchors], model)
+    count = token_counter(default_model_path() / "tokenizer.json" if model is None else model)
+    sizes = count([anchor.text for anchor in anchors])
 
     own_tokens: list[int] = []  # by section
     sentence_tokens: list[int] = []
@@ -149,24 +149,6 @@ def inspect(
             0
         ],
     )
-
-
-def _num_tokens(
-    texts: list[str], model: "PreTrainedTokenizerBase | str | PathLike[str] | None"
-) -> list[int]:
-    """Count the tokens of each text."""
-    path = default_model_path() if model is None else model
-    if isinstance(path, str | PathLike):
-        if (trees := load_tree_tokenizer(Path(path))) is not None:
-            return [len(ids) for ids in trees.token_ids(texts)]
-        from foveate.preprocessing import load_tokenizer  # with transformers: takes seconds
-
-        tokenizer = load_tokenizer(path)
-    else:
-        tokenizer = path
-    # verbose=False: no warnings about long sentences, because no model reads them here.
-    ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    return [len(ids_of_text) for ids_of_text in ids]
 
 
 def _subtotals(sizes: list[int], depths: list[int]) -> list[int]:

@@ -38,29 +38,20 @@ def load_reranker(model: "Reranker | str | PathLike[str]", by: Unit = "passage")
     return as_reranker(model)
 
 
-def rerank(
-    query: str, hits: Sequence[Hit], model: "Reranker | str | PathLike[str]", top_k: int
-) -> list[Hit]:
+def rerank(query: str, hits: Sequence[Hit], reranker: "Reranker", top_k: int) -> list[Hit]:
     """Sort passages by the scores of a reranker.
 
     Args:
         query: The query.
         hits: Passages, best first. Of more than `top_k`, a cross-encoder reads the first 50.
-        model: A cross-encoder or a multi-vector model of sentence-transformers, or the name or path
-            of its checkpoint.
+        reranker: A cross-encoder or a multi-vector model of sentence-transformers.
         top_k: Number of passages to return.
 
     Returns:
         The best, with the scores of the reranker; ties stay in order.
-
-    Raises:
-        ImportError: See `foveate.inference.reranker.as_reranker`.
-        OSError: See there.
-        ValueError: See there.
     """
-    from foveate.inference.reranker import as_reranker, reads_pairs, score_texts  # takes seconds
+    from foveate.inference.reranker import reads_pairs, score_texts  # takes seconds
 
-    reranker = as_reranker(model)
     if reads_pairs(reranker):
         hits = hits[: max(top_k, _READ_WITH_QUERY)]
     if not hits:

@@ -1,10 +1,12 @@
 """Search: the passages, sections or documents that match a query best."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
 from foveate.inference import Encoder, as_encoder
@@ -12,13 +14,28 @@ from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
-from foveate.tasks.ranking import Scores, rank, score
+from foveate.tasks.relevance import match, weighted_mean
 from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
-from foveate.tasks.weights import is_likely
+from foveate.tasks.weights import WEIGHTS, is_likely, sentence_weights
 
 if TYPE_CHECKING:
     from foveate.inference.reranker import Reranker
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How well the parts of a document match a query: weighted means of its `Matches`.
+
+    Attributes:
+        sentences: `(sentences,)`.
+        sections: `(sections,)`.
+        document: `(1,)`, of the whole document.
+    """
+
+    sentences: Tensor
+    sections: Tensor
+    document: Tensor
 
 
 def search(
@@ -64,14 +81,27 @@ def search(
     check_query(query)
     check_top_k(top_k)
     check_unit(by)
-    if rerank is not None:
-        rerank = load_reranker(rerank, by)
+    reranker = None if rerank is None else load_reranker(rerank, by)
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
     scores = score(query, documents, encoder)
-    return best_hits(query, scores, documents, by, top_k, encoder, rerank)
+    return best_hits(query, scores, documents, by, top_k, encoder, reranker)
+
+
+def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[Scores]:
+    """Score the parts of documents."""
+    found = match(query, documents, encoder.encode(documents), encoder)
+    weights = WEIGHTS[encoder.context]
+    for_sentences = sentence_weights(query, encoder.context)
+    whole = weighted_mean(found.documents, weights.documents).split(1)
+    return [
+        Scores(
+            weighted_mean(sentences, for_sentences), weighted_mean(sections, weights.sections), one
+        )
+        for sentences, sections, one in zip(found.sentences, found.sections, whole, strict=True)
+    ]
 
 
 def best_hits(
@@ -81,42 +111,49 @@ def best_hits(
     by: Unit,
     top_k: int,
     encoder: Encoder,
-    rerank: "Reranker | str | PathLike[str] | None" = None,
+    reranker: "Reranker | None" = None,
 ) -> list[Hit]:
     """Return the parts of documents with the highest scores; see `search`.
 
     Args:
         query: The query.
-        scores: The scores of each document, as `foveate.tasks.ranking.score` returns them.
+        scores: The scores of each document.
         documents: The documents.
         by: What to find.
         top_k: Number of hits.
         encoder: The encoder by which they were scored.
-        rerank: See `search`.
+        reranker: See `search`.
     """
-    if rerank is not None:
+    if reranker is not None:
         hits = best_hits(query, scores, documents, by, max(top_k, RERANKED), encoder)
-        return rerank_hits(query, hits, rerank, top_k)
+        return rerank_hits(query, hits, reranker, top_k)
     if by == "passage":
         sentence_scores = torch.cat([one.sentences for one in scores])
         return best_passages(documents, sentence_scores, top_k, encoder)
-    ranked = rank(scores, documents, by, top_k)
-    found = {one.document_idx for one in ranked}
-    sentences = {idx: documents[idx].spans() for idx in found}
-    spans = {idx: _spans(documents[idx], by) for idx in found}
-    return [
-        Hit(
-            spans[one.document_idx][one.idx],
-            sentences[one.document_idx][one.best],
-            one.score,
-            one.document_idx,
-            is_likely(one.best_score, encoder),
-            by,
-        )
-        for one in ranked
-    ]
+    of_parts = [one.sections if by == "section" else one.document for one in scores]
+    places = [(idx, i) for idx, its in enumerate(of_parts) for i in range(len(its))]
+    order = torch.cat(of_parts).argsort(descending=True, stable=True)[:top_k].tolist()
+    best = [places[place] for place in order]
+    parts = {idx: _parts(documents[idx], by) for idx, _ in best}
+    spans = {idx: documents[idx].spans() for idx in parts}
+    hits = []
+    for idx, i in best:
+        span, inside = parts[idx][i]
+        sentence_scores = scores[idx].sentences[inside.start : inside.stop]
+        closest = spans[idx][inside.start + int(sentence_scores.argmax())]
+        likely = is_likely(float(sentence_scores.max()), encoder)
+        hits.append(Hit(span, closest, float(of_parts[idx][i]), idx, likely, by))
+    return hits
 
 
-def _spans(document: Document, by: Unit) -> list[Span]:
-    """Locate the sections of a document, or the whole of it."""
-    return document.section_spans() if by == "section" else [document_span(document)]
+def _parts(document: Document, by: Unit) -> list[tuple[Span, range]]:
+    """Locate the sections of a document, or the whole of it, and the sentences in each.
+
+    Those of a section are the sentences directly in it or, if there are none, all.
+    """
+    parts, first = [], 0
+    for (_, section), span in zip(document.walk(), document.section_spans(), strict=True):
+        end = first + (section.num_own_sentences or section.num_sentences)
+        parts.append((span, range(first, end)))
+        first += section.num_own_sentences
+    return parts if by == "section" else [(document_span(document), range(first))]

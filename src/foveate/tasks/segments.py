@@ -29,15 +29,12 @@ class Segments:
     Attributes:
         resolutions: `(layers, tokens)` int64, the length in tokens of the segment in which a
             compressed layer saw each token of the document.
-        scores: `(layers, tokens)`, the share of the query's attention that the token's coarsest
-            segment received.
         sentence_ids: `(tokens,)` int64, which of `Document.sentences` each token belongs to, -1 for
             titles.
         first_layer: Index of the first compressed layer.
     """
 
     resolutions: Tensor
-    scores: Tensor
     sentence_ids: Tensor
     first_layer: int
 
@@ -84,7 +81,6 @@ def segments(
     is_document = (features["vip_mask"] == 0) & (features["special_tokens_mask"] == 0)
     return Segments(
         resolutions=torch.cat(outputs.resolutions).cpu()[:, is_document],
-        scores=torch.cat(outputs.vip_scores).float().cpu()[:, is_document],
         sentence_ids=features["sentence_ids"][is_document],
         first_layer=encoder.config.num_segment_layers,
     )

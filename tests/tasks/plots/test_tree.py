@@ -55,7 +55,7 @@ def test_a_window_shows_the_first_nodes_of_the_whole(sea):
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_document_is_drawn(sea, tmp_path, suffix):
     file = tmp_path / f"pattern.{suffix}"
-    plot_tree(sea, file, window=50, title="Costs $5 or $6")
+    plot_tree(sea, file, window=50)
     assert file.stat().st_size > 5_000
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 

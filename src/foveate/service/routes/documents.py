@@ -10,16 +10,13 @@ from fastapi import Path as InPath
 
 from foveate.service import inputs
 from foveate.service.errors import Refusal
-from foveate.service.processes import Content
 from foveate.service.schemas import (
     DocumentList,
     DocumentModel,
-    FileRequest,
     PageModel,
     SectionModel,
     SentenceModel,
     TextLayerModel,
-    TextRequest,
 )
 from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, new_id
@@ -40,7 +37,7 @@ router = APIRouter(tags=["documents"])
     "/documents",
     status_code=201,
     summary="Send a document",
-    openapi_extra=inputs.body_schema(TextRequest, FileRequest, has_file=True),
+    openapi_extra=inputs.SCHEMA,
 )
 async def send_document(request: Request) -> DocumentModel:
     """Send a document, as a file or as text, to ask about it by its id.
@@ -49,7 +46,7 @@ async def send_document(request: Request) -> DocumentModel:
     room. Whoever knows its id can read it.
     """
     service = service_of(request)
-    content = await _content(request)
+    content = await inputs.parse(request)
 
     async def answer() -> DocumentModel:
         view = await service.read(content, new_id())
@@ -59,17 +56,6 @@ async def send_document(request: Request) -> DocumentModel:
         return model
 
     return await service.work.run(request, answer)
-
-
-async def _content(request: Request) -> Content:
-    """Return the file or text of a request."""
-    if request.headers.get("content-type", "").lower().startswith("multipart/"):
-        _, file = await inputs.parse(request, FileRequest)
-        if file is None:
-            raise Refusal(422, "file: the form has no file.")
-        return file
-    sent, _ = await inputs.parse(request, TextRequest)
-    return inputs.text_content(sent.text, sent)
 
 
 @router.get("/documents", summary="List the library's documents")

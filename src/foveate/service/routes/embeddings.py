@@ -184,7 +184,7 @@ async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsRes
     texts = [arguments.input] if isinstance(arguments.input, str) else arguments.input
     if not all(isinstance(text, str) for text in texts):
         raise Refusal(
-            400,
+            422,
             "Send text: token ids of other models mean nothing here. LangChain's OpenAIEmbeddings "
             "sends text with check_embedding_ctx_length=False.",
             param="input",
@@ -218,7 +218,7 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
     texts = [text for texts in arguments.inputs for text in texts]
     _check_texts(texts, "inputs")
     if arguments.input_type == "query" and any(len(texts) > 1 for texts in arguments.inputs):
-        raise Refusal(400, "Give each query in a list of its own.", param="inputs")
+        raise Refusal(422, "Give each query in a list of its own.", param="inputs")
     encoding = arguments.encoding_format or "float"
 
     def compute() -> ContextualResult:
@@ -315,7 +315,7 @@ def _check_dimension(service: Service, dimension: int | None, param: str) -> Non
     """Refuse vectors of another length."""
     if dimension not in (None, service.encoder.dimension):
         raise Refusal(
-            400,
+            422,
             f"The vectors have {service.encoder.dimension} dimensions. The model was not trained "
             "for truncated ones: leave this out.",
             param=param,
@@ -326,11 +326,11 @@ def _check_texts(texts: Iterable[str], param: str) -> None:
     """Refuse texts without a word, and characters that tokenizers do not accept."""
     for text in texts:
         if not text.strip():
-            raise Refusal(400, "A text is empty: leave it out.", param=param)
+            raise Refusal(422, "A text is empty: leave it out.", param=param)
         try:
             check_characters(text)
         except DocumentError as error:
-            raise Refusal(400, f"A text {error}", param=param) from error
+            raise Refusal(422, f"A text {error}", param=param) from error
 
 
 def _embeddings(vectors: Tensor, encoding: Format) -> list[Embedding]:

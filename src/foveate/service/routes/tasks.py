@@ -1,4 +1,4 @@
-"""Routes for tasks on documents: search, ask, write, context, summarize, keywords, outline."""
+"""Routes for tasks on documents: search, ask, context, write, summarize, keywords."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from fastapi.responses import StreamingResponse
 
 from foveate.documents import Span
 from foveate.inference import LLM
-from foveate.service import inputs
 from foveate.service.errors import Refusal
+from foveate.service.inputs import text_content
 from foveate.service.schemas import (
     AskRequest,
     AskResult,
@@ -24,12 +24,9 @@ from foveate.service.schemas import (
     KeywordsRequest,
     KeywordsResult,
     LibraryRequest,
-    OutlineRequest,
-    OutlineResult,
     QueryRequest,
     SearchRequest,
     SearchResult,
-    SpanModel,
     SummarizeRequest,
     SummaryResult,
     SummarySentenceModel,
@@ -40,15 +37,12 @@ from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, library_number
 from foveate.tasks.arguments import Unit
 from foveate.tasks.citations import check
-from foveate.tasks.context import Prompt, fit, weigh
+from foveate.tasks.context import Prompt, context
 from foveate.tasks.hits import Hit
 from foveate.tasks.keywords import keywords
-from foveate.tasks.prompt import outline
-from foveate.tasks.ranking import score
 from foveate.tasks.rerank import check_rerank
-from foveate.tasks.search import best_hits
+from foveate.tasks.search import best_hits, score
 from foveate.tasks.summarize import extract
-from foveate.tasks.tokens import estimate_tokens
 from foveate.tasks.write import answer_request, summary_prompts, summary_request
 
 if TYPE_CHECKING:
@@ -70,47 +64,34 @@ class _Request(NamedTuple):
     view: DocumentView | None
 
 
-@router.post(
-    "/search",
-    summary="Search",
-    openapi_extra=inputs.body_schema(SearchRequest, SearchRequest, has_file=False),
-)
-async def search(request: Request) -> SearchResult:
+@router.post("/search", summary="Search")
+async def search(request: Request, arguments: SearchRequest) -> SearchResult:
     """Find what matches a query best, in a document or in the library.
 
     For one document, the answer also says how well each of its sections matches.
     """
-    return await _answer(request, SearchRequest, _search)
+    return await _answer(request, arguments, _search)
 
 
-@router.post(
-    "/ask",
-    summary="Ask",
-    openapi_extra=inputs.body_schema(AskRequest, AskRequest, has_file=False),
-)
-async def ask(request: Request) -> AskResult:
+@router.post("/ask", summary="Ask")
+async def ask(request: Request, arguments: AskRequest) -> AskResult:
     """Find the passages that answer a question, in a document or in the library."""
-    return await _answer(request, AskRequest, _ask)
+    return await _answer(request, arguments, _ask)
 
 
-@router.post(
-    "/context",
-    summary="Make a prompt",
-    openapi_extra=inputs.body_schema(ContextRequest, ContextRequest, has_file=True),
-)
-async def make_context(request: Request) -> ContextResult:
+@router.post("/context", summary="Make a prompt")
+async def make_context(request: Request, arguments: ContextRequest) -> ContextResult:
     """Show a document or the library to a language model, within a budget of tokens."""
-    return await _answer(request, ContextRequest, _context)
+    return await _answer(request, arguments, _context)
 
 
 @router.post(
     "/write",
     summary="Write",
-    openapi_extra=inputs.body_schema(WriteRequest, WriteRequest, has_file=True),
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {}}}},
 )
-async def write(request: Request) -> StreamingResponse:
+async def write(request: Request, arguments: WriteRequest) -> StreamingResponse:
     """Have the language model that the service was started with answer, or write a summary.
 
     The answer is lines of JSON, as they come. Each part begins with its `title`, empty except in a
@@ -122,7 +103,7 @@ async def write(request: Request) -> StreamingResponse:
     llm = service.llm
     if llm is None:
         raise Refusal(422, "This service has no language model: start it with --llm.")
-    requests = await _answer(request, WriteRequest, _requests)
+    requests = await _answer(request, arguments, _requests)
     lines = _written(service, llm, requests)
 
     async def stream() -> AsyncIterator[str]:
@@ -132,58 +113,37 @@ async def write(request: Request) -> StreamingResponse:
     return StreamingResponse(stream(), media_type="application/x-ndjson")
 
 
-@router.post(
-    "/summarize",
-    summary="Summarize",
-    openapi_extra=inputs.body_schema(SummarizeRequest, SummarizeRequest, has_file=False),
-)
-async def summarize_document(request: Request) -> SummaryResult:
+@router.post("/summarize", summary="Summarize")
+async def summarize_document(request: Request, arguments: SummarizeRequest) -> SummaryResult:
     """Summarize a document by its most central sentences."""
-    return await _answer(request, SummarizeRequest, _on_document(_summarize))
+    return await _answer(request, arguments, _summarize)
 
 
-@router.post(
-    "/keywords",
-    summary="Find keywords",
-    openapi_extra=inputs.body_schema(KeywordsRequest, KeywordsRequest, has_file=False),
-)
-async def find_keywords(request: Request) -> KeywordsResult:
+@router.post("/keywords", summary="Find keywords")
+async def find_keywords(request: Request, arguments: KeywordsRequest) -> KeywordsResult:
     """Find the words and phrases that characterize a document."""
-    return await _answer(request, KeywordsRequest, _on_document(_keywords))
-
-
-@router.post(
-    "/outline",
-    summary="Get an outline",
-    openapi_extra=inputs.body_schema(OutlineRequest, OutlineRequest, has_file=True),
-)
-async def get_outline(request: Request) -> OutlineResult:
-    """Return the sections of a document, in its order."""
-    return await _answer(request, OutlineRequest, _on_document(_outline))
+    return await _answer(request, arguments, _keywords)
 
 
 async def _answer(
     request: Request,
-    model: type[Arguments],
+    arguments: Arguments,
     function: Callable[[Service, Arguments, DocumentView | None], Result],
 ) -> Result:
     """Answer a question about the document that a request names or brings.
 
     Args:
         request: The request.
-        model: Its arguments.
+        arguments: Its arguments.
         function: Computes the answer, in a thread. It gets no document if the request has none.
     """
     service = service_of(request)
-    arguments, content = await inputs.parse(request, model)
-    if arguments.text is not None:
-        content = inputs.text_content(arguments.text, arguments)
 
     async def answer() -> Result:
-        if content is None:
+        if arguments.text is None:
             view = None if arguments.document is None else await service.find(arguments.document)
             return await service.work.call(_checked, function, service, arguments, view)
-        view = await service.read(content, None)
+        view = await service.read(text_content(arguments.text, arguments), None)
         try:
             return await service.work.call(_checked, function, service, arguments, view)
         finally:
@@ -205,17 +165,11 @@ def _checked(
         raise Refusal(422, str(error)) from error
 
 
-def _on_document(
-    function: Callable[[Service, Arguments, DocumentView], Result],
-) -> Callable[[Service, Arguments, DocumentView | None], Result]:
-    """Make a function for one document refuse requests without one."""
-
-    def with_document(service: Service, arguments: Arguments, view: DocumentView | None) -> Result:
-        if view is None:
-            raise Refusal(422, "Give a document, a text or a file.")
-        return function(service, arguments, view)
-
-    return with_document
+def _given(view: DocumentView | None) -> DocumentView:
+    """Refuse requests without a document."""
+    if view is None:
+        raise Refusal(422, "Give a document or a text.")
+    return view
 
 
 def _search(service: Service, arguments: SearchRequest, view: DocumentView | None) -> SearchResult:
@@ -266,11 +220,7 @@ def _prompt(service: Service, arguments: ContextRequest, view: DocumentView | No
     if library is not None:
         return library.context(arguments.query, arguments.tokens, **_conditions(arguments, view))
     assert view is not None
-    documents = [view.document]
-    parts = outline(documents)
-    vectors = [service.encoder.encode(view.document)]
-    weights = weigh(arguments.query, documents, vectors, parts, service.encoder)
-    return fit(documents, parts, weights, arguments.tokens, estimate_tokens)
+    return context(arguments.query, view.document, tokens=arguments.tokens, model=service.encoder)
 
 
 def _numbered(
@@ -288,7 +238,7 @@ def _numbered(
                     number=number,
                     document=holder.id,
                     sentence_idx=holder.sentence_idx(span.start),
-                    span=SpanModel.from_span(span),
+                    span=span,
                 )
             )
     return found
@@ -339,7 +289,10 @@ def _line(**fields: Any) -> str:
     return f"{json.dumps(fields, ensure_ascii=False)}\n"
 
 
-def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView) -> SummaryResult:
+def _summarize(
+    service: Service, arguments: SummarizeRequest, view: DocumentView | None
+) -> SummaryResult:
+    view = _given(view)
     number = None if view.id is None else library_number(view.id)
     summary = extract(
         view.document,
@@ -356,7 +309,7 @@ def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView
         idx = view.sentence_idx(one.span.start)
         sentences.append(
             SummarySentenceModel(
-                span=SpanModel.from_span(one.span),
+                span=one.span,
                 sentence_idx=idx,
                 section_idx=view.places[idx].section_idx,
                 score=round(one.score, 4),
@@ -365,7 +318,10 @@ def _summarize(service: Service, arguments: SummarizeRequest, view: DocumentView
     return SummaryResult(text=summary.text, sentences=sentences)
 
 
-def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) -> KeywordsResult:
+def _keywords(
+    service: Service, arguments: KeywordsRequest, view: DocumentView | None
+) -> KeywordsResult:
+    view = _given(view)
     found = keywords(view.document, top_k=arguments.top_k, method=arguments.method)
     return KeywordsResult(
         keywords=[
@@ -374,9 +330,7 @@ def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) 
                 score=float(f"{keyword.score:.4g}"),
                 num_places=len(keyword.spans),
                 places=[
-                    KeywordPlace(
-                        span=SpanModel.from_span(span), sentence_idx=view.sentence_idx(span.start)
-                    )
+                    KeywordPlace(span=span, sentence_idx=view.sentence_idx(span.start))
                     for span in keyword.spans[: arguments.places]
                 ],
             )
@@ -385,17 +339,13 @@ def _keywords(service: Service, arguments: KeywordsRequest, view: DocumentView) 
     )
 
 
-def _outline(service: Service, arguments: OutlineRequest, view: DocumentView) -> OutlineResult:
-    return OutlineResult(title=view.document.title, sections=view.sections)
-
-
 def _library(
     service: Service, arguments: LibraryRequest, view: DocumentView | None
 ) -> "Library | None":
     """Return the library, if it is what is searched."""
     if view is None:
         if service.library is None:
-            raise Refusal(422, "Give a document, a text or a file: this service has no library.")
+            raise Refusal(422, "Give a document or a text: this service has no library.")
         return service.library
     if view.id is not None and library_number(view.id) is not None:
         return service.library
@@ -451,12 +401,12 @@ def _hit(view: DocumentView, hit: Hit, context: int) -> HitModel:
         document=view.id,
         name=view.document.name,
         title=view.document.title,
-        span=SpanModel.from_span(hit.span),
+        span=hit.span,
         first_sentence=quoted.start,
         num_sentences=len(quoted),
         sentence_idx=best,
         section_idx=section_idx,
-        best=SpanModel.from_span(hit.best),
+        best=hit.best,
         score=round(hit.score, 4),
         likely=hit.likely,
         before=before,

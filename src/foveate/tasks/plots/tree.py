@@ -45,7 +45,6 @@ def plot_tree(
     *,
     window: int = 192,
     model: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None,
-    title: str | None = None,
 ) -> None:
     """Plot which nodes of a tree attend to each other, coloured by level.
 
@@ -60,7 +59,6 @@ def plot_tree(
         window: Number of nodes to draw one by one.
         model: Tokenizer, or checkpoint with one, as for `foveate.inspect`; by default foveate's own
             model's.
-        title: Title of the plot. The default is the document's title, or its source.
 
     Raises:
         ImportError: matplotlib, the `plot` extra, is not installed.
@@ -75,8 +73,9 @@ def plot_tree(
     check_image_path(path)
     if window < 1:
         raise ValueError(f"window must be at least 1 node, got {window}")
+    title = ""
     if isinstance(document, Document):
-        title = title or document.title or document.name
+        title = document.title or document.name
         parents = inspect(document, model=model).parent_ids
     else:
         parents = torch.as_tensor(document)
@@ -91,7 +90,7 @@ def plot_tree(
     for column, size in enumerate(sizes):
         panel = add_panel(figure, _GAP + column * step, _FOOT, _PANEL, _PANEL)
         _paint(panel, pattern_image(parents, kinds, size, max(window, _MAX_CELLS)), size)
-    add_title(figure, _GAP, title or "", _caption(parents, sizes))
+    add_title(figure, _GAP, title, _caption(parents, sizes))
     _explain(figure, sorted(set(kinds.tolist()) - {0}), len(sizes))
     save(figure, path)
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from foveate.documents import Document
 from foveate.tasks.plots.figure import INK, add_panel, add_title, check_image_path, new_figure, save
-from foveate.tasks.segments import Segments
-from foveate.tasks.segments import segments as find_segments
+from foveate.tasks.segments import Segments, segments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +32,6 @@ def plot_vip(
     *,
     model: str | PathLike[str] | None = None,
     device: str | torch.device | None = None,
-    segments: Segments | None = None,
 ) -> None:
     """Plot how closely each compressed layer looks at each part of a document, given a query.
 
@@ -44,8 +42,6 @@ def plot_vip(
         model: BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub; by default
             foveate's own model.
         device: Device of the model. The default is CUDA if available, else the CPU.
-        segments: The result of `foveate.tasks.segments.segments` for the query and document, if
-            it is known already; then no model is run.
 
     Raises:
         ImportError: matplotlib, the `plot` extra, is not installed.
@@ -60,14 +56,13 @@ def plot_vip(
         >>> plot_vip("Who swims?", document, getfixture("tmp_path") / "vip.png")
     """
     check_image_path(path)
-    if segments is None:
-        segments = find_segments(query, document, model=model, device=device)
-    num_layers, num_tokens = segments.resolutions.shape
+    seen = segments(query, document, model=model, device=device)
+    num_layers, num_tokens = seen.resolutions.shape
     height = _LAYER * num_layers
     figure = new_figure(_LEFT + _WIDTH + 0.2, _HEAD + height + _FOOT)
     axes = add_panel(figure, _LEFT, _FOOT, _WIDTH, height)
-    _draw(axes, segments)
-    sections = _section_starts(document, segments.sentence_ids)
+    _draw(axes, seen)
+    sections = _section_starts(document, seen.sentence_ids)
     for start, _ in sections:
         axes.axvline(start, color="white", linewidth=0.8)
     titled = [(start, title) for start, title in sections if title]
@@ -83,7 +78,7 @@ def plot_vip(
     else:
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("token", color=INK)
-    coarsest = int(segments.resolutions.max())
+    coarsest = int(seen.resolutions.max())
     caption = "red: token by token"
     if coarsest > 1:
         caption += f"; grey: averages of up to {coarsest} tokens"
@@ -108,13 +103,13 @@ def closeness(resolutions: Tensor, max_cells: int = _MAX_CELLS) -> NDArray[np.fl
     return cells
 
 
-def _draw(axes: "Axes", segments: Segments) -> None:
+def _draw(axes: "Axes", seen: Segments) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
-    num_layers, num_tokens = segments.resolutions.shape
-    first = segments.first_layer
+    num_layers, num_tokens = seen.resolutions.shape
+    first = seen.first_layer
     axes.imshow(
-        closeness(segments.resolutions),
+        closeness(seen.resolutions),
         LinearSegmentedColormap.from_list("closeness", [_COARSE, _CLOSE]),
         vmin=0,
         vmax=1,
