@@ -11,11 +11,11 @@ from transformers import AutoModel, AutoTokenizer
 from foveate import Document, Encoder
 from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
-from foveate.tasks.bm25 import Words, bm25
+from foveate.tasks.bm25 import Words
 from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.relevance import relevance, weighted_mean
 from foveate.tasks.terms import terms
-from foveate.tasks.weights import WEIGHTS
+from foveate.tasks.weights import WEIGHTS, held_back
 
 
 class SentenceEncoder:
@@ -266,9 +266,11 @@ def match_words(texts: Sequence[str], queries: Sequence[str]) -> Tensor:
     columns = {term: i for i, term in enumerate(dict.fromkeys(t for q in wanted for t in q))}
     words = Words(texts)
     counts = words.count([*columns])
-    return torch.stack(
-        [bm25(counts[:, [columns[t] for t in query]], words.lengths) for query in wanted]
-    )
+    having = (counts > 0).sum(0)
+    frequencies = torch.log1p((len(texts) - having + 0.5) / (having + 0.5))
+    relative = words.lengths / words.lengths.float().mean()
+    scores = frequencies * counts / (counts + held_back(relative)[:, None])
+    return torch.stack([scores[:, [columns[t] for t in query]].sum(1) for query in wanted])
 
 
 def running_text(document: Document) -> tuple[list[str], list[int]]:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import fusion
-from fusion import Judged, choose, judge, measure, named_document, simplex
+from foveate import Document
+from fusion import Judged, choose, judge, measure, named_document, names, simplex
 from retrieval import Query
 
 VECTORS, WORDS = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
@@ -20,15 +21,15 @@ def judged(relevant, *columns):
 def test_weights_sum_to_1():
     grid = simplex(3)
     assert grid.sum(1).tolist() == pytest.approx([1] * len(grid))
-    assert len(grid.unique(dim=0)) == len(grid) == 11 * 12 / 2
+    assert len(grid.unique(dim=0)) == len(grid) == 21 * 22 / 2
 
 
 def test_rankings_are_measured():
     query = judged([False, True, True], [0.9, 0.5, 0.1], [0.0, 0.3, 0.3])
     by_vectors, by_words = measure([query], torch.stack([VECTORS, WORDS]))[0].T.tolist()
     ideal = 1 + 1 / log2(3)
-    assert by_words == pytest.approx([100, 100, 100])
-    assert by_vectors == pytest.approx([0, 100, 100 * (1 / log2(3) + 1 / 2) / ideal])
+    assert by_words == pytest.approx([100, 100])
+    assert by_vectors == pytest.approx([0, 100 * (1 / log2(3) + 1 / 2) / ideal])
 
 
 def test_what_helps_on_average_but_loses_somewhere_is_not_chosen():
@@ -43,7 +44,7 @@ def test_what_helps_on_average_but_loses_somewhere_is_not_chosen():
     assert choose(sets, ("v", "b"))["forms"]["chosen"]["weights"] == weights
     sets["c"] = [words_hurt] * 2
     forms = choose(sets, ("v", "b"))["forms"]
-    assert forms["chosen"]["weights"] == [0.9, 0.1]
+    assert forms["chosen"]["weights"] == [0.85, 0.15]
     assert forms["highest mean"]["weights"] == weights
 
 
@@ -66,6 +67,13 @@ def test_sections_are_relevant_if_half_of_their_sentences_are(sea, encoder):
     ]
     assert [one.relevant.nonzero().flatten().tolist() for one in of_sections] == [[1, 2]]
     assert of_sentences[0].features.shape == (len(of_sentences[0].relevant), 4)
+
+
+def test_names_are_found_in_the_sentences_that_hold_them():
+    text = "Call free_list. It is new. A PyObject and free_list are one. Use utf8."
+    document = Document.from_sections("Names", [("One", text)])
+    found = {query.text: query.sentence_ids for query in names(document)}
+    assert found == {"free_list": [0, 2], "PyObject": [2], "utf8": [3]}
 
 
 def test_questions_point_at_sentences(tmp_path):

@@ -82,8 +82,8 @@ class Engine(Protocol):
         """Read the rows that satisfy a condition, or some of them."""
         ...
 
-    def term_weights(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
-        """Return i(t) of `foveate.tasks.bm25.bm25` of each term: `(terms,)`."""
+    def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
+        """Return `foveate.tasks.weights.rarity` of terms in the texts of a level: `(terms,)`."""
         ...
 
     def check(self, where: str) -> None:
@@ -93,16 +93,6 @@ class Engine(Protocol):
             ValueError: It cannot be; the message says why.
         """
         ...
-
-
-def weights_of(
-    having: npt.NDArray[np.integer], totals: Totals, level: Level
-) -> npt.NDArray[np.float64]:
-    """Return i(t) of `foveate.tasks.bm25.bm25` of terms that so many texts of a level have."""
-    weights: npt.NDArray[np.float64] = np.log1p(
-        (totals.num_texts(level) - having + 0.5) / (having + 0.5)
-    )
-    return weights
 
 
 def of_level(rows: pa.Table, level: Level) -> pa.Table:

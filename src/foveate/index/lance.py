@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from foveate.index.engine import weights_of
 from foveate.index.schema import LEVELS, TERMS, Level
 from foveate.index.statistics import WordCounts
 from foveate.index.store import Store, reason_of
+from foveate.tasks.weights import rarity
 
 _KEYS_PER_CONDITION = 5_000
 
@@ -113,11 +113,11 @@ class LanceEngine:
         except (ValueError, RuntimeError, OSError) as error:
             raise ValueError(f"{reason_of(error)}: write it as after WHERE in SQL") from error
 
-    def term_weights(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
+    def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """See `Engine`."""
         idx = LEVELS.index(level)
         having = [sum(counts.frequency(term)[idx] for counts in self._counts) for term in terms]
-        return weights_of(np.array(having), self.totals, level)
+        return rarity(np.array(having), self.totals.num_texts(level))
 
     @cached_property
     def _counts(self) -> list[WordCounts]:

@@ -20,11 +20,11 @@ import pyarrow as pa
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from foveate.index.engine import ranges, weights_of
+from foveate.index.engine import ranges
 from foveate.index.schema import TERMS, TIMES, Level, in_microseconds, schema
 from foveate.index.statistics import Totals, WordCounts
 from foveate.index.store import LibraryError, ModelRecord, State
-from foveate.tasks.weights import held_back
+from foveate.tasks.weights import held_back, rarity
 
 if TYPE_CHECKING:
     from foveate.index.lance import LanceEngine
@@ -232,7 +232,7 @@ class QdrantEngine:
     ) -> pa.Table:
         if not terms:
             return self._rows([], columns)
-        weights = dict(zip(map(_dimension, terms), self.term_weights(terms, level), strict=True))
+        weights = dict(zip(map(_dimension, terms), self.rarity(terms, level) ** 2, strict=True))
         query = models.SparseVector(indices=list(weights), values=list(weights.values()))
         of_level = f"level = '{level}'"
         return self._query(query, "terms", k, f"{where or of_level} AND {of_level}", columns)
@@ -300,7 +300,7 @@ class QdrantEngine:
             found = self.store.scroll(columns, as_filter(where or "level IS NOT NULL"), limit)
         return self._rows(found, columns)
 
-    def term_weights(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
+    def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """See `Engine`."""
         ids = [_id(term) for term in terms]
         with self.store.explained():
@@ -308,7 +308,7 @@ class QdrantEngine:
         having = {point.id: (point.payload or {})["frequencies"] for point in points}
         idx = list(TERMS).index(level)
         counts = np.array([having[name][idx] if name in having else 0 for name in ids])
-        return weights_of(counts, self.totals, level)
+        return rarity(counts, self.totals.num_texts(level))
 
     def check(self, where: str) -> None:
         """See `Engine`."""

@@ -285,8 +285,8 @@ class Request:
         if not self._terms or not rows.num_rows:
             return scores
         if level not in self._term_weights:
-            weights = self.engine.term_weights(self._terms, level)
-            self._term_weights[level] = weights / weights.sum()
+            rarity = self.engine.rarity(self._terms, level)
+            self._term_weights[level] = rarity**2 / len(self._terms)
         texts = rows[TERMS[level]].to_pylist()
         lengths = rows["num_terms"].to_numpy() / self.engine.totals.mean_length(level)
         limits = held_back(lengths)

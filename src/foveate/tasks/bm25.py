@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from foveate.tasks.terms import terms
-from foveate.tasks.weights import held_back
+from foveate.tasks.weights import held_back, rarity
 
 
 class Words:
@@ -45,14 +45,14 @@ class Words:
 
 
 def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
-    """Score how well each text matches a query, between 0 and 1.
+    """Score how well each text matches the T terms of a query, between 0 and 1.
 
-        b(x) = Σ_t i(t) n(t, x) / (n(t, x) + k (1 - l + l |x| / mean |x|)) / Σ_t i(t)
+        b(x) = Σ_t i(t)² n(t, x) / (n(t, x) + k (1 - l + l |x| / mean |x|)) / T
 
-    where n(t, x) counts term t in text x, |x| is its length, k is 1.2 and l is 0.75. With N texts,
-    m(t) of which have the term, i(t) = log(1 + (N - m(t) + 0.5) / (m(t) + 0.5)): the rarer a word,
-    the greater its weight. This is Lucene's BM25, divided by its limit for a text that repeats
-    every word of the query forever; so scores are comparable across queries.
+    where n(t, x) counts term t in text x, |x| is its length, k is 1.2 and l is 0.75, and i(t) is
+    `foveate.tasks.weights.rarity`: 1 for a term that no text has. This is Lucene's BM25 but for the
+    square, and for the scale, by which the words of a query count as much as they are rare: a name
+    decides, and what every text says does not.
 
     Args:
         counts: `(texts, terms)`, see `Words.count`.
@@ -64,7 +64,6 @@ def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
     num_texts, num_terms = counts.shape
     if not num_terms:
         return torch.zeros(num_texts)
-    having = (counts > 0).sum(0)
-    weights = torch.log1p((num_texts - having + 0.5) / (having + 0.5))
+    weights = torch.from_numpy(rarity((counts > 0).sum(0).numpy(), num_texts)).float() ** 2
     relative = (lengths / lengths.float().mean().clamp(min=1))[:, None]
-    return counts / (counts + held_back(relative)) @ weights / weights.sum()
+    return counts / (counts + held_back(relative)) @ weights / num_terms

@@ -29,6 +29,18 @@ def held_back(length: Lengths) -> Lengths:
     return SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length)
 
 
+def rarity(having: npt.NDArray[np.integer], num_texts: int) -> npt.NDArray[np.float64]:
+    """Return how rare terms are, between 0 and 1, from how many of the texts have each of them.
+
+        i(t) = log(1 + (N - m(t) + 1/2) / (m(t) + 1/2)) / log(2 N + 2)
+
+    where m(t) of N texts have term t.
+    """
+    rare: npt.NDArray[np.float64] = np.log1p((num_texts - having + 0.5) / (having + 0.5))
+    rare /= np.log(2 * num_texts + 2)
+    return rare
+
+
 class Weights(NamedTuple):
     """The weights of the columns of `Matches`, which sum to 1.
 
@@ -49,11 +61,13 @@ _OF_SENTENCES = Weights((0.4, 0.1, 0.1, 0.4), (0.5, 0.1, 0.3, 0.1), (0.3, 0.4, 0
 WEIGHTS: "dict[Context, Weights]" = {
     "sentence": _OF_SENTENCES,
     "document": _OF_SENTENCES,
-    "tree": Weights((0.5, 0.0, 0.4, 0.1), (0.7, 0.1, 0.1, 0.1), (0.3, 0.6, 0.1), (0.4, 0.6)),
+    "tree": Weights(
+        (0.2, 0.05, 0.25, 0.5), (0.25, 0.25, 0.25, 0.25), (0.45, 0.25, 0.3), (0.15, 0.85)
+    ),
 }
 """Weights for encoders of each context.
 
-Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those of our own model, which rank best
+Of all weights in steps of 0.05, `benchmarks/fusion.py` chose those of our own model, which rank best
 on average without losing to vectors alone on any kind of query. Those of other models rank best on
 average with two, all-MiniLM-L6-v2 and multilingual-e5-small in four bits.
 """
