@@ -255,10 +255,6 @@ def gist_candidates(document: Document, vectors: DocumentVectors) -> list[int]:
 def _check(query: str | None, sentences: int | None, words: int | None) -> None:
     check_budget(sentences, words)
     if query is not None:
-        if not query.strip():
-            raise ValueError(
-                "the query is empty: say what the summary is to be about, or leave it out"
-            )
         check_query(query)
 
 
