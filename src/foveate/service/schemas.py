@@ -82,34 +82,6 @@ class PageModel(BaseModel):
     height: float
 
 
-class LineModel(BaseModel):
-    """A line of text on a page, in points from the upper left corner."""
-
-    words: list[tuple[str, float, float]] = Field(
-        description="Each word with the space after it, if there is one, and its left and right "
-        "edge."
-    )
-    top: float
-    bottom: float
-    size: float = Field(description="Size of the font.")
-    end: str = Field(
-        description="What separates it from the next line: a space or, in a divided word, nothing, "
-        "where the text goes on, and a line break elsewhere."
-    )
-
-
-class TextLayerModel(BaseModel):
-    """The text of a page, to be laid over its picture."""
-
-    quarter_turns: int = Field(
-        description="Number of quarter turns, clockwise, by which the words are turned. All places "
-        "are those after turning the page back."
-    )
-    columns: list[list[LineModel]] = Field(
-        description="The parts of the page with lines one below the other, in reading order."
-    )
-
-
 class HitModel(BaseModel):
     """A passage, section or document that was found."""
 
