@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from foveate.documents import Box, Kind, Span
-from foveate.tasks.arguments import Unit, check_budget
+from foveate.tasks.arguments import Unit
 
 Query = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
 TopK = Annotated[int, Field(ge=1, le=1000)]
@@ -272,12 +272,6 @@ class SummarizeRequest(TaskRequest):
     query: Query | None = Field(None, description="What the summary should be about.")
     sentences: int | None = Field(None, ge=1, le=1000, description="Budget: 5 by default.")
     words: int | None = Field(None, ge=1, le=100_000, description="Budget in words instead.")
-
-    @model_validator(mode="after")
-    def check_budget(self) -> Self:
-        """Check that there is at most one budget."""
-        check_budget(self.sentences, self.words)
-        return self
 
 
 class KeywordsRequest(TaskRequest):
