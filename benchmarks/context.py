@@ -275,12 +275,29 @@ def table_of(results: dict[str, Any]) -> str:
         ]
         for name, one in results["systems"].items()
     ]
-    return report.table(["tokens", *(f"{budget:,}" for budget in BUDGETS)], rows)
+    size = f"{results['documents']} documents, {results['questions']} questions"
+    return report.table([size, *(f"{budget:,}" for budget in BUDGETS)], rows)
 
 
 def tables(path: Path) -> dict[str, str]:
     """Format saved results for the page."""
-    return {name: table_of(results) for name, results in report.load(path)["sets"].items()}
+    results = report.load(path)["sets"]
+    saved = [[name, f"{tokens_for_the_same(its):,.0f}"] for name, its in results.items()]
+    return {
+        **{name: table_of(its) for name, its in results.items()},
+        "saved": report.table(["questions about", "tokens"], saved),
+    }
+
+
+def tokens_for_the_same(results: dict[str, Any]) -> float:
+    """Interpolate the budget in which ours holds what the best other holds in 1,000 tokens.
+
+    It is 500 if ours holds more in that, the smallest budget.
+    """
+    place = BUDGETS.index(1000)
+    means = {name: one["mean"] for name, one in results["systems"].items()}
+    own = means.pop(OWN)
+    return float(np.interp(max(mean[place] for mean in means.values()), own, BUDGETS))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from foveate import Document, Encoder, ask, embed, inspect, keywords, search, summarize
+from foveate import Encoder, ask, embed, inspect, keywords, search, summarize
 from foveate.inference import default_model_path
 from foveate.tasks.segments import segments
 
@@ -44,12 +44,6 @@ def test_what_is_no_model_is_refused(task, sea):
 @pytest.mark.parametrize("task", [ask_by, summarize_by])
 def test_a_loaded_encoder_and_the_path_of_it_do_the_same(task, sea, encoder):
     assert task(sea, encoder) == task(sea, default_model_path()) == task(sea, None)
-
-
-@pytest.mark.parametrize("task", [keywords, summarize])
-def test_several_documents_give_a_list(task, sea):
-    other = Document.from_text("Cod swim in the cold sea, where they eat herring.")
-    assert task([sea, other]) == [task(sea), task(other)]
 
 
 def test_the_default_encoder_is_loaded_once(sea, monkeypatch):

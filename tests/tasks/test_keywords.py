@@ -39,7 +39,3 @@ def test_the_language_is_the_documents_unless_given():
     expected = [keyword.text for keyword in keywords(english, language="de")]
     assert [keyword.text for keyword in keywords(german)] == expected
     assert set(expected) == {"Hering", "Wal", "schwimmen", "Meer"}
-    assert [[keyword.text for keyword in found] for found in keywords([german, english])] == [
-        expected,
-        [keyword.text for keyword in keywords(english)],
-    ]

@@ -227,11 +227,9 @@ PLAIN_ENCODE = Encoder.encode
 def rate(monkeypatch, salience):
     """Make encoders rate the sentences of each document."""
 
-    def encode(self, documents, **options):
-        return [
-            replace(vectors, salience=salience(len(vectors.sentences)))
-            for vectors in PLAIN_ENCODE(self, documents, **options)
-        ]
+    def encode(self, document):
+        [vectors] = PLAIN_ENCODE(self, [document])
+        return replace(vectors, salience=salience(len(vectors.sentences)))
 
     monkeypatch.setattr(Encoder, "encode", encode)
 

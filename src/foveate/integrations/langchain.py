@@ -57,15 +57,8 @@ class FoveateRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        results = find(
-            self.index,
-            query,
-            by=self.by,
-            top_k=self.top_k,
-            where=self.where,
-            path=self.path,
-            section=self.section,
-        )
+        options = ("by", "top_k", "where", "path", "section")
+        results = find(self.index, query, **{name: getattr(self, name) for name in options})
         return [
             Document(
                 page_content=result.text,

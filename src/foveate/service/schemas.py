@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from foveate.documents import Box, Kind, Span
-from foveate.tasks.arguments import Unit, check_budget
+from foveate.tasks.arguments import Unit
 
 Query = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
 TopK = Annotated[int, Field(ge=1, le=1000)]
@@ -80,34 +80,6 @@ class PageModel(BaseModel):
     number: int
     width: float
     height: float
-
-
-class LineModel(BaseModel):
-    """A line of text on a page, in points from the upper left corner."""
-
-    words: list[tuple[str, float, float]] = Field(
-        description="Each word with the space after it, if there is one, and its left and right "
-        "edge."
-    )
-    top: float
-    bottom: float
-    size: float = Field(description="Size of the font.")
-    end: str = Field(
-        description="What separates it from the next line: a space or, in a divided word, nothing, "
-        "where the text goes on, and a line break elsewhere."
-    )
-
-
-class TextLayerModel(BaseModel):
-    """The text of a page, to be laid over its picture."""
-
-    quarter_turns: int = Field(
-        description="Number of quarter turns, clockwise, by which the words are turned. All places "
-        "are those after turning the page back."
-    )
-    columns: list[list[LineModel]] = Field(
-        description="The parts of the page with lines one below the other, in reading order."
-    )
 
 
 class HitModel(BaseModel):
@@ -300,12 +272,6 @@ class SummarizeRequest(TaskRequest):
     query: Query | None = Field(None, description="What the summary should be about.")
     sentences: int | None = Field(None, ge=1, le=1000, description="Budget: 5 by default.")
     words: int | None = Field(None, ge=1, le=100_000, description="Budget in words instead.")
-
-    @model_validator(mode="after")
-    def check_budget(self) -> Self:
-        """Check that there is at most one budget."""
-        check_budget(self.sentences, self.words)
-        return self
 
 
 class KeywordsRequest(TaskRequest):

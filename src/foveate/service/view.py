@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from foveate.documents import Document, Kind, Span
 from foveate.service.schemas import SectionModel
-from foveate.tasks.embed import document_span
 from foveate.tasks.passages import num_words
 from foveate.tasks.surroundings import sentence_separators, sentences_of
 
@@ -84,11 +83,6 @@ class DocumentView:
     def section_spans(self) -> list[Span]:
         """The span of each section."""
         return self.document.section_spans()
-
-    @cached_property
-    def span(self) -> Span:
-        """The span of the whole document."""
-        return document_span(self.document)
 
     @cached_property
     def places(self) -> list[SentencePlace]:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foveate.documents import Document, Span, as_documents
+from foveate.documents import Document, Span, as_document
 from foveate.documents.sentences import join_sentences
 from foveate.inference import DocumentVectors, Encoder, as_encoder, as_encoder_or
 from foveate.tasks.arguments import check_budget, check_query
@@ -71,37 +71,15 @@ class Summary:
     written: Written | None = None
 
 
-@overload
 def summarize(
-    documents: Document,
+    document: Document,
     *,
     query: str | None = None,
     sentences: int | None = None,
     words: int | None = None,
     model: "Summarizer | Encoder | str | PathLike[str] | None" = None,
-) -> Summary: ...
-
-
-@overload
-def summarize(
-    documents: Sequence[Document],
-    *,
-    query: str | None = None,
-    sentences: int | None = None,
-    words: int | None = None,
-    model: "Summarizer | Encoder | str | PathLike[str] | None" = None,
-) -> list[Summary]: ...
-
-
-def summarize(
-    documents: Document | Sequence[Document],
-    *,
-    query: str | None = None,
-    sentences: int | None = None,
-    words: int | None = None,
-    model: "Summarizer | Encoder | str | PathLike[str] | None" = None,
-) -> Summary | list[Summary]:
-    """Summarize one document, or each of several.
+) -> Summary:
+    """Summarize a document.
 
     An encoder chooses sentences one by one, each time the one with the highest
 
@@ -124,7 +102,7 @@ def summarize(
     part gives one sentence, since no part says what the others say.
 
     Args:
-        documents: One document or a sequence.
+        document: The document.
         query: What the summary should be about.
         sentences: Budget in sentences; 5 by default.
         words: Budget in words instead. If every sentence alone exceeds it, the summary is the best
@@ -132,9 +110,6 @@ def summarize(
         model: A loaded model, or the name or path of its checkpoint; by default
             foveate's own model. An encoder chooses sentences; a sequence-to-sequence model writes
             the summary in its own words, for which foveate's own model finds the sources.
-
-    Returns:
-        The summary of the document; for a sequence, a list with one for each.
 
     Raises:
         ValueError: Both budgets are given, a budget is below 1, the query is empty, or a number of
@@ -153,29 +128,23 @@ def summarize(
         [('Cod',), ('Eel',)]
     """
     _check(query, sentences, words)
-    listed = as_documents(documents)
+    document = as_document(document)
     if not (model is None or isinstance(model, Encoder)):
         from foveate.inference import Summarizer  # takes seconds
 
         loaded = as_encoder_or(Summarizer, model)
     else:
         loaded = as_encoder(model)
-    if not isinstance(loaded, Encoder):
-        if sentences is not None:
-            raise ValueError(
-                "a generative model makes sentences of its own: give a number of words instead"
-            )
-        encoder = as_encoder(None)
-        summaries = []
-        for document, vectors in zip(listed, encoder.encode(listed), strict=True):
-            text = loaded.summarize(document, words=words, query=query)
-            summaries.append(Summary(text, (), trace(text, document, vectors, encoder)))
-    else:
-        summaries = [
-            extract(document, vectors, loaded, query=query, sentences=sentences, words=words)
-            for document, vectors in zip(listed, loaded.encode(listed), strict=True)
-        ]
-    return summaries[0] if isinstance(documents, Document) else summaries
+    if isinstance(loaded, Encoder):
+        vectors = loaded.encode(document)
+        return extract(document, vectors, loaded, query=query, sentences=sentences, words=words)
+    if sentences is not None:
+        raise ValueError(
+            "a generative model makes sentences of its own: give a number of words instead"
+        )
+    text = loaded.summarize(document, words=words, query=query)
+    encoder = as_encoder(None)
+    return Summary(text, (), trace(text, document, encoder.encode(document), encoder))
 
 
 def extract(
@@ -255,10 +224,6 @@ def gist_candidates(document: Document, vectors: DocumentVectors) -> list[int]:
 def _check(query: str | None, sentences: int | None, words: int | None) -> None:
     check_budget(sentences, words)
     if query is not None:
-        if not query.strip():
-            raise ValueError(
-                "the query is empty: say what the summary is to be about, or leave it out"
-            )
         check_query(query)
 
 

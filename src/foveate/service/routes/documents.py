@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as InPath
+from pydantic import TypeAdapter
 
+from foveate.documents.readers.pdf.text_layer import TextLayer
 from foveate.service import inputs
 from foveate.service.errors import Refusal
 from foveate.service.schemas import (
@@ -16,7 +18,6 @@ from foveate.service.schemas import (
     PageModel,
     SectionModel,
     SentenceModel,
-    TextLayerModel,
 )
 from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, new_id
@@ -162,7 +163,7 @@ async def draw_page(
     "/documents/{document_id}/pages/{number}/text",
     summary="Get the text of a page",
 )
-async def get_page_text(request: Request, document_id: Id, number: PageNumber) -> TextLayerModel:
+async def get_page_text(request: Request, document_id: Id, number: PageNumber) -> TextLayer:
     """Return the words of a page of a PDF with their places, as they stand on it.
 
     Words at another angle than most of the page, and those inside drawings, are left out, and so
@@ -177,7 +178,7 @@ async def get_page_text(request: Request, document_id: Id, number: PageNumber) -
         return service.drawers.ask(document_id, load, number, "text layer", **said)
 
     layer = await service.work.run(request, partial(service.work.call, read))
-    return TextLayerModel.model_validate_json(layer)
+    return TypeAdapter(TextLayer).validate_json(layer)
 
 
 async def _find_page(service: Service, document_id: str, number: int) -> DocumentView:

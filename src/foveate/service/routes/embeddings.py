@@ -292,14 +292,6 @@ async def list_models(request: Request) -> ModelList:
     return ModelList(data=[ModelInfo(id=service_of(request).model_name)])
 
 
-@router.get("/models/{model}", summary="Describe a model")
-async def get_model(request: Request, model: str) -> ModelInfo:
-    """Describe a model."""
-    service = service_of(request)
-    _check_model(service, model)
-    return ModelInfo(id=service.model_name)
-
-
 def _check_model(service: Service, model: str) -> None:
     """Refuse another model."""
     if model != service.model_name:

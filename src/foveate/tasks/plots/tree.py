@@ -1,6 +1,5 @@
 """Plot of the tree attention pattern of a document."""
 
-from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,7 @@ _MAX_CELLS = 400  # along each side of a panel: smaller dots could not be seen o
 
 
 def plot_tree(
-    document: Document | Tensor | Sequence[int],
+    document: Document,
     path: str | PathLike[str],
     *,
     window: int = 192,
@@ -53,8 +52,7 @@ def plot_tree(
     panel shows the first nodes one by one.
 
     Args:
-        document: A document, whose tree is that of `foveate.inspect`, or a tree's parents of shape
-            `(nodes,)`, -1 at a root.
+        document: A document, whose tree is that of `foveate.inspect`.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
         window: Number of nodes to draw one by one.
         model: Tokenizer, or checkpoint with one, as for `foveate.inspect`; by default foveate's own
@@ -62,26 +60,20 @@ def plot_tree(
 
     Raises:
         ImportError: matplotlib, the `plot` extra, is not installed.
-        ValueError: The suffix is not an image format, the window or the tree is empty, or the
-            parents do not form a forest.
+        ValueError: The suffix is not an image format, or the window is empty.
         OSError: The file cannot be written.
 
     Example:
+        >>> from foveate import Document
         >>> from foveate.tasks.plots import plot_tree
-        >>> plot_tree([-1, 0, 1, 2, 2, 1, 5, 5], getfixture("tmp_path") / "tree.png")
+        >>> sea = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
+        >>> plot_tree(sea, getfixture("tmp_path") / "tree.png")
     """
     check_image_path(path)
     if window < 1:
         raise ValueError(f"window must be at least 1 node, got {window}")
-    title = ""
-    if isinstance(document, Document):
-        title = document.title or document.name
-        parents = inspect(document, model=model).parent_ids
-    else:
-        parents = torch.as_tensor(document)
+    parents = inspect(document, model=model).parent_ids
     num_nodes = len(parents)
-    if not num_nodes:
-        raise ValueError("there are no nodes to draw: give at least one")
     kinds = family_kinds(parents)
 
     sizes = [num_nodes] if num_nodes <= window else [num_nodes, window]
@@ -90,7 +82,7 @@ def plot_tree(
     for column, size in enumerate(sizes):
         panel = add_panel(figure, _GAP + column * step, _FOOT, _PANEL, _PANEL)
         _paint(panel, pattern_image(parents, kinds, size, max(window, _MAX_CELLS)), size)
-    add_title(figure, _GAP, title, _caption(parents, sizes))
+    add_title(figure, _GAP, document.title or document.name, _caption(parents, sizes))
     _explain(figure, sorted(set(kinds.tolist()) - {0}), len(sizes))
     save(figure, path)
 

@@ -86,15 +86,15 @@ def plot_vip(
     save(figure, path)
 
 
-def closeness(resolutions: Tensor, max_cells: int = _MAX_CELLS) -> NDArray[np.float64]:
+def closeness(resolutions: Tensor, max_cells: int) -> NDArray[np.float64]:
     """Return how closely each layer sees each cell of the document: 1 token by token, 0 coarsest.
 
     Args:
-        resolutions: Number of tokens in each token's segment, of shape `(layers, tokens)`.
+        resolutions: See `Segments`.
         max_cells: Greatest number of cells. Each cell shows the closest of its tokens.
 
     Returns:
-        Closeness of shape `(layers, cells)`.
+        `(layers, cells)`.
     """
     coarsest = max(2, int(resolutions.max()))
     close = 1 - np.log(resolutions.numpy()) / np.log(coarsest)
@@ -109,7 +109,7 @@ def _draw(axes: "Axes", seen: Segments) -> None:
     num_layers, num_tokens = seen.resolutions.shape
     first = seen.first_layer
     axes.imshow(
-        closeness(seen.resolutions),
+        closeness(seen.resolutions, _MAX_CELLS),
         LinearSegmentedColormap.from_list("closeness", [_COARSE, _CLOSE]),
         vmin=0,
         vmax=1,
