@@ -63,6 +63,7 @@ def compare(
     """Compare pairs of arms in all groups, over the seeds that both have."""
     pairs = [(f"Fovea k={k} full", f"Fovea k={k} paper") for k in NEIGHBOURS]
     pairs += [(f"Fovea k={k} full", f"window as k={k}") for k in (1, 2)]
+    pairs += [(f"Fovea k={k} full, sizes", f"Fovea k={k} full") for k in (1, 2)]
     pairs += [("Fovea k=1 full", "transient-global")]
     pairs += [(f"Fovea k={k} full", "dense") for k in NEIGHBOURS]
     pairs += [("Fovea k=2 full", "Fovea k=1 full"), ("Fovea k=4 full", "Fovea k=2 full")]
