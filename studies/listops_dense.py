@@ -238,7 +238,7 @@ def train(training: Training, options: argparse.Namespace, end: float) -> None:
 def line(point: dict[str, Any], models: Iterable[str]) -> str:
     """Write a point of the curve for a person to read."""
     found = [
-        f"{heads} heads: loss {loss:.3f}, {accuracy:.2f} % held out"
+        f"heads {heads}: loss {loss:.3f}, {accuracy:.2f} % held out"
         for heads, loss, accuracy in zip(models, point["loss"], point["accuracy"], strict=True)
     ]
     return f"epoch {point['epoch']}, {point['seconds']:.0f} s | {' | '.join(found)}"
