@@ -147,7 +147,27 @@ def tables(folder: Path) -> dict[str, str]:
         results = report.load(path) if path.exists() else {}
         if "differences" in results:
             found |= make(results)
+    stages = {
+        stage: report.load(path)
+        for stage in ("dense", "converted", "continued")
+        if (path := folder / f"fovea_quality-facts-{stage}.json").exists()
+    }
+    if stages:
+        found["facts, from dense"] = from_dense_table(stages)
     return found
+
+
+def from_dense_table(stages: dict[str, dict[str, Any]]) -> str:
+    """Compare dense attention, Fovea with its weights, and the same after further training."""
+    rows, distances = [], []
+    for stage, results in stages.items():
+        distances = [str(distance) for distance in results["setting"]["distances"]]
+        steps = f"{results['setting']['steps']:,}"
+        for name, right in results["right"].items():
+            shares = (_digits(right[group], 1, 100) for group in ("all", *distances))
+            rows.append([name, stage, steps, *_keys_and_runs(results, name), *shares])
+    headings = [f"{int(distance):,}" for distance in distances]
+    return report.table(["right %", "", "steps", "keys", "runs", "all", *headings], rows)
 
 
 def word_tables(results: dict[str, Any]) -> dict[str, str]:
