@@ -50,7 +50,9 @@ def fovea_attention(
 
 def _windows(x: Tensor, level: int, start: int, block_size: int) -> tuple[Tensor, ...]:
     """Cut 2^level blocks into windows of 2^level adjacent tokens."""
-    return x[start * block_size : (start + 2**level) * block_size].split(2**level)
+    tokens = x[start * block_size : (start + 2**level) * block_size]
+    windows: tuple[Tensor, ...] = tokens.split(2**level)
+    return windows
 
 
 def _averages(nodes: Sequence[tuple[Tensor, ...]]) -> Tensor:
