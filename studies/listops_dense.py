@@ -122,6 +122,7 @@ class Training:
 
     def warm_up(self) -> None:
         """Load all kernels and make Adam's state, without a change to the models."""
+        torch.cuda.synchronize()
         with torch.cuda.stream(torch.cuda.Stream()):
             for width in WIDTHS:
                 self.compute_gradients(width)
