@@ -1,4 +1,4 @@
-"""VCC, T5 and LongT5 on one GPU: time and memory by length, in the forms that users run them in.
+"""VCC and its peers on one GPU: time and memory by length, in the forms that users run them in.
 
     python benchmarks/vcc.py                          # measure, print, save results/vcc-forms.json
     python benchmarks/vcc.py --docs                   # write the tables into docs/numbers/vcc.md
@@ -51,6 +51,18 @@ def vcc(batch: int, length: int, **fields: Any) -> Built:
     return VccT5EncoderModel(config), {"vip_mask": vip_mask}
 
 
+def bigbird(batch: int, length: int) -> Built:
+    from transformers import BigBirdConfig, BigBirdModel
+
+    config = BigBirdConfig(
+        vocab_size=VOCABULARY,
+        max_position_embeddings=length,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    return BigBirdModel(config, add_pooling_layer=False), {}
+
+
 def vcc_checkpointed(batch: int, length: int) -> Built:
     model, inputs = vcc(batch, length)
     # Newer versions of transformers renamed it.
@@ -81,6 +93,7 @@ ENCODERS = {
     "T5, SDPA": Encoder(partial(t5, attention="sdpa", sizes=BASE), weights="T5"),
     "T5, FlexAttention": Encoder(partial(t5, attention="flex_attention", sizes=BASE), weights="T5"),
     "LongT5, transient-global": Encoder(partial(longt5, kind="transient-global", sizes=BASE)),
+    "BigBird": Encoder(bigbird, forms=(EAGER,)),  # draws its random blocks on the host
 }
 
 

@@ -20,11 +20,13 @@ class Arm:
         attention: "fovea", "window", "transient-global" or "dense".
         k_neighbours: k of Fovea, or of the Fovea that has as many keys.
         coverage: of Fovea.
+        size_bias: of Fovea.
     """
 
     attention: str
     k_neighbours: int = 1
     coverage: str = "full"
+    size_bias: bool = False
 
 
 ARMS = {
@@ -32,6 +34,8 @@ ARMS = {
     for k in NEIGHBOURS
     for coverage in COVERAGES
 } | {
+    "Fovea k=1 full, sizes": Arm("fovea", 1, size_bias=True),
+    "Fovea k=2 full, sizes": Arm("fovea", 2, size_bias=True),
     "window as k=1": Arm("window", 1),
     "window as k=2": Arm("window", 2),
     "transient-global": Arm("transient-global"),
@@ -98,6 +102,7 @@ class Reader(nn.Module):
                 block_size=options.block,
                 k_neighbours=arm.k_neighbours,
                 coverage=arm.coverage,
+                size_bias=arm.size_bias,
             )
             self.encoder: nn.Module = FoveaEncoderModel(config)
         elif arm.attention == "dense":

@@ -28,7 +28,8 @@ number of steps whenever it is time for the learning rate to fall. That is when 
 steps. An interrupted run continues when the command is repeated.
 
 With --start, Fovea begins with the weights of dense attention, a finished run of the same study and
-seed in that folder; --steps 0 then tests it just after the conversion.
+seed in that folder; --steps 0 then tests it just after the conversion. In arms with "sizes", an
+average of m tokens has log(m) added to its scores, so that it weighs as much as they.
 """
 
 import argparse

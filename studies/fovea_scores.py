@@ -63,6 +63,7 @@ def compare(
     """Compare pairs of arms in all groups, over the seeds that both have."""
     pairs = [(f"Fovea k={k} full", f"Fovea k={k} paper") for k in NEIGHBOURS]
     pairs += [(f"Fovea k={k} full", f"window as k={k}") for k in (1, 2)]
+    pairs += [(f"Fovea k={k} full, sizes", f"Fovea k={k} full") for k in (1, 2)]
     pairs += [("Fovea k=1 full", "transient-global")]
     pairs += [(f"Fovea k={k} full", "dense") for k in NEIGHBOURS]
     pairs += [("Fovea k=2 full", "Fovea k=1 full"), ("Fovea k=4 full", "Fovea k=2 full")]
@@ -146,7 +147,27 @@ def tables(folder: Path) -> dict[str, str]:
         results = report.load(path) if path.exists() else {}
         if "differences" in results:
             found |= make(results)
+    stages = {
+        stage: report.load(path)
+        for stage in ("dense", "converted", "continued")
+        if (path := folder / f"fovea_quality-facts-{stage}.json").exists()
+    }
+    if stages:
+        found["facts, from dense"] = from_dense_table(stages)
     return found
+
+
+def from_dense_table(stages: dict[str, dict[str, Any]]) -> str:
+    """Compare dense attention, Fovea with its weights, and the same after further training."""
+    rows, distances = [], []
+    for stage, results in stages.items():
+        distances = [str(distance) for distance in results["setting"]["distances"]]
+        steps = f"{results['setting']['steps']:,}"
+        for name, right in results["right"].items():
+            shares = (_digits(right[group], 1, 100) for group in ("all", *distances))
+            rows.append([name, stage, steps, *_keys_and_runs(results, name), *shares])
+    headings = [f"{int(distance):,}" for distance in distances]
+    return report.table(["right %", "", "steps", "keys", "runs", "all", *headings], rows)
 
 
 def word_tables(results: dict[str, Any]) -> dict[str, str]:

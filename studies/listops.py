@@ -39,12 +39,15 @@ from listops_models import MODELS, ListOpsModel, build
 RESULTS = report.STUDIES / "results" / "listops.json"
 SEQUENCES = report.STUDIES / "results" / "listops-sequences.json"
 """The finished run of the models that read sequences, which had no time left in the first."""
+DENSE = report.STUDIES / "results" / "listops-dense.json"
+"""What `listops_dense.py` found; other seeds have files with more at the end of the name."""
 IMAGE = report.STUDIES / "listops.png"
 PAGE = report.STUDIES / "listops.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "listops"
 RATE, WARM_UP = 3e-4, 500
 TIMED_STEPS = 60
 BINS = (0, 16, 32, 64, 128, 256, 512)
+EPOCHS = (30, 100, 200)  # after which the table of long trainings has the accuracy
 PUBLISHED = {"dense": 75.9, "all edges": 79.7, "siblings and children": 85.6, "children only": 86.2}
 
 
@@ -69,7 +72,8 @@ def main() -> None:
         trees, sequences = (report.load(file) for file in (RESULTS, SEQUENCES))
         if options.docs:
             others = {f"{name}, sequences": table for name, table in tables(sequences).items()}
-            report.write_tables(PAGE, tables(trees) | others)
+            dense = [report.load(file) for file in sorted(DENSE.parent.glob(f"{DENSE.stem}*.json"))]
+            report.write_tables(PAGE, tables(trees) | others | dense_tables(dense))
         if options.plot:
             plot(sequences["models"] | finished(trees))
         return
@@ -204,13 +208,8 @@ def train(name: str, seed: int, options: argparse.Namespace) -> None:
             return
 
     right = is_correct(model, data, test_part, options.batch)
-    lengths = data.lengths[test_part]
     log["accuracy"] = percent(right)
-    log["by length"] = [
-        {"up to": end, "expressions": int(in_bin.sum()), "right": int(right[in_bin].sum())}
-        for start, end in pairwise(BINS)
-        if (in_bin := (lengths > start) & (lengths <= end)).any()
-    ]
+    log["by length"] = by_length(right, data.lengths[test_part])
     log["parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     runs.save(folder, model, optimizer, log)
     print(f"{name}, seed {seed}: {log['accuracy']} %", flush=True)
@@ -222,6 +221,15 @@ def run_name(name: str, seed: int) -> str:
 
 def percent(right: Tensor) -> float:
     return round(100 * float(right.float().mean()), 2)
+
+
+def by_length(right: Tensor, lengths: Tensor) -> list[dict[str, int]]:
+    """Count the right answers in each range of lengths."""
+    return [
+        {"up to": end, "expressions": int(in_bin.sum()), "right": int(right[in_bin].sum())}
+        for start, end in pairwise(BINS)
+        if (in_bin := (lengths > start) & (lengths <= end)).any()
+    ]
 
 
 @torch.no_grad()
@@ -296,6 +304,27 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     header = ["tokens up to", *(f"{b['up to']}: {b['expressions']}" for b in bins)]
     found["length"] = report.table(header, rows)
     return found
+
+
+def dense_tables(results: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the table of long trainings, of one seed each."""
+    rows = [
+        [
+            f"{name}, seed {of_seed['recipe']['seed']}",
+            *(accuracy.get(epoch) for epoch in EPOCHS),
+            str(of_seed["recipe"]["epochs"]),
+            f"{log['accuracy']:.1f}",
+            *(f"{rate(log, i):.1f}" for i in range(len(log["by length"]))),
+        ]
+        for of_seed in results
+        for name, log in of_seed["models"].items()
+        for accuracy in [{p["epoch"]: f"{p['accuracy']:.1f}" for p in log["curve"]}]
+    ]
+    if not rows:
+        return {}
+    header = ["", *(f"held out, {epoch} epochs" for epoch in EPOCHS), "epochs", "test"]
+    header += [f"up to {end}" for end in BINS[1:]]
+    return {"long": report.table(header, rows)}
 
 
 def finished(results: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:

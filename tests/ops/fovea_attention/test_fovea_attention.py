@@ -20,6 +20,7 @@ shapes = st.fixed_dictionaries(
         "coverage": st.sampled_from(COVERAGES),
         "max_distance": st.sampled_from([20, 128]),
         "scale": st.sampled_from([1.0, 0.3]),
+        "size_bias": st.booleans(),
     }
 )
 
@@ -53,10 +54,12 @@ def test_gradients_equal_the_reference(lengths, shape):
         assert torch.allclose(actual, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("size_bias", [False, True])
 @pytest.mark.parametrize("coverage", COVERAGES)
-def test_gradcheck(coverage):
+def test_gradcheck(coverage, size_bias):
     inputs = [x.requires_grad_() for x in (*randn(3, 15, 1, 2), randn(6, 1))]
     shape = {"block_size": 2, "k_neighbours": 1, "coverage": coverage, "lengths": [13, 2]}
+    shape["size_bias"] = size_bias
     assert torch.autograd.gradcheck(
         lambda q, k, v, bias: fovea_attention(q, k, v, bias=bias, **shape), inputs
     )
@@ -117,6 +120,15 @@ def test_averages_of_equal_values_are_these_values():
     q, k = randn(2, 83, HEADS, 4)
     out = fovea_attention(q, k, torch.ones_like(q), block_size=8, k_neighbours=1, lengths=[82, 1])
     assert relative_error(out, torch.ones_like(q)) < 1e-14
+
+
+@given(documents, shapes)
+def test_with_size_bias_every_token_of_equal_keys_weighs_the_same(lengths, shape):
+    q, k, v = randn(3, sum(lengths), HEADS, 4)
+    shape |= {"coverage": "full", "size_bias": True}
+    out = fovea_attention(q, torch.ones_like(k), v, lengths=lengths, **shape)
+    for attended, values in zip(out.split(lengths), v.split(lengths), strict=True):
+        assert torch.allclose(attended, values.mean(0).expand_as(attended), rtol=0, atol=1e-12)
 
 
 def test_a_call_repeats_its_bits():

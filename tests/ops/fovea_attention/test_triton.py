@@ -55,10 +55,14 @@ def check_close(actual, expected, dtype):
     st.integers(1, 2),
     st.sampled_from(COVERAGES),
     st.booleans(),
+    st.booleans(),
 )
 @settings(max_examples=30 if ON_GPU else 5)
-def test_ragged_batches_equal_the_reference(lengths, block_size, k_neighbours, coverage, biased):
+def test_ragged_batches_equal_the_reference(
+    lengths, block_size, k_neighbours, coverage, size_bias, biased
+):
     sizes = {"block_size": block_size, "k_neighbours": k_neighbours, "coverage": coverage}
+    sizes["size_bias"] = size_bias
     check(lengths, torch.float32, biased, 20, **sizes)
 
 
@@ -70,8 +74,10 @@ def test_every_dtype(block_size, dtype):
     check([3 * block_size + 3, 20], dtype, block_size=block_size, k_neighbours=1, heads=1)
 
 
-def test_last_nodes_that_are_short_and_far():
-    check([700, 1, 130], torch.float32, block_size=128, k_neighbours=1, heads=1)
+@pytest.mark.parametrize("size_bias", [False, True])
+def test_last_nodes_that_are_short_and_far(size_bias):
+    sizes = {"block_size": 128, "k_neighbours": 1, "size_bias": size_bias}
+    check([700, 1, 130], torch.float32, heads=1, **sizes)
 
 
 def test_levels_that_are_cut_into_tiles_more_than_once():

@@ -14,7 +14,7 @@ _COMPATIBLE_MODEL_TYPES = ("longt5", "t5")
 
 @strict
 class FoveaConfig(T5Config):
-    """Configuration of a Fovea model: the fields of `transformers.T5Config`, and three more.
+    """Configuration of a Fovea model: the fields of `transformers.T5Config`, and four more.
 
     Configurations of T5, of LongT5 and of the published Fovea load too. LongT5's `local_radius`
     becomes block_size - 1; the published `block_len` and `wing_size` become block_size and
@@ -25,6 +25,8 @@ class FoveaConfig(T5Config):
         k_neighbours: k, the number of nodes of each level on each side; 1 in the paper.
         coverage: "full" lets every query see the whole sequence; "paper" leaves out what the last
             nodes that fit do not reach.
+        size_bias: Whether log(m) is added to the scores of an average of m tokens, which then
+            weighs as much as m tokens, as in VCC; not in the paper.
 
     Raises:
         ValueError: A size is below 1, the coverage is unknown, or the checkpoint is of another
@@ -36,6 +38,7 @@ class FoveaConfig(T5Config):
     block_size: int = 128
     k_neighbours: int = 1
     coverage: str = "full"
+    size_bias: bool = False
 
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)

@@ -48,6 +48,7 @@ class FoveaAttention(nn.Module):
         self.block_size = config.block_size
         self.k_neighbours = config.k_neighbours
         self.coverage = config.coverage
+        self.size_bias = config.size_bias
 
     def forward(
         self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
@@ -76,6 +77,7 @@ class FoveaAttention(nn.Module):
             bias=bias,
             lengths=lengths,
             max_distance=self.max_distance,
+            size_bias=self.size_bias,
         )
         return self.o(attended.flatten(1)), bias
 

@@ -32,6 +32,7 @@ def fovea_attention(
     lengths: Sequence[int] | None = None,
     max_distance: int = 128,
     scale: float = 1.0,
+    size_bias: bool = False,
     backend: str | None = None,
 ) -> Tensor:
     """Attend within packed sequences, fine to coarse (Fovea, eq. 1-7).
@@ -57,6 +58,8 @@ def fovea_attention(
         lengths: The number of tokens in each sequence, host integers; one sequence if None.
         max_distance: Distance near which the last bucket begins.
         scale: Factor on the products; T5 has none.
+        size_bias: Whether log(m) is added to the scores of an average of m tokens, which then
+            weighs as much as m keys at their mean.
         backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
@@ -104,4 +107,5 @@ def fovea_attention(
         lengths=lengths,
         max_distance=max_distance,
         scale=scale,
+        size_bias=size_bias,
     )

@@ -16,7 +16,7 @@ from foveate.ops._packed.grouped_attention import Group, grouped_attention, sets
 from foveate.ops.compiling import cached
 
 from .nodes import select_nodes
-from .pyramid import PyramidIndex, build_pyramid
+from .pyramid import PyramidIndex, build_pyramid, window_sizes
 
 
 def fovea_attention(
@@ -30,6 +30,7 @@ def fovea_attention(
     lengths: tuple[int, ...],
     max_distance: int,
     scale: float,
+    size_bias: bool,
 ) -> Tensor:
     """Compute softmax attention of `(tokens, heads, head_dim)`."""
     if bias is not None:
@@ -44,7 +45,15 @@ def fovea_attention(
         )
         for x in (k, v)
     )
-    return grouped_attention(q, keys, values, bias, None, groups, scale)
+    key_bias = None
+    if size_bias:
+        sizes = [
+            window_sizes(length, level, block_size, q.device)
+            for length, num_levels in zip(lengths, groups.num_levels, strict=True)
+            for level in range(num_levels)
+        ]
+        key_bias = torch.cat(sizes).to(keys.dtype).log()
+    return grouped_attention(q, keys, values, bias, key_bias, groups, scale)
 
 
 class _Block(NamedTuple):

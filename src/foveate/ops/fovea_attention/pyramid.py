@@ -39,8 +39,8 @@ def build_pyramid(x: Tensor, block_size: int, num_levels: int) -> Tensor:
         half = (1 << level - 1) // narrow
         left, right = sums[-1][:: wide // narrow], sums[-1][half :: wide // narrow]
         sums.append(left + pad(right, (0, 0, 0, 0, 0, len(left) - len(right))))
-        starts = torch.arange(0, len(x), wide, device=x.device)
-        means.append(sums[-1] / (len(x) - starts).clamp(max=1 << level)[:, None, None])
+        sizes = window_sizes(len(x), level, block_size, x.device)
+        means.append(sums[-1] / sizes[:, None, None])
     return torch.cat(means)
 
 
@@ -63,6 +63,14 @@ class PyramidIndex:
         stride = window_stride(node.level, self.block_size)
         first, step = self.level_starts[node.level] + start // stride, window // stride
         return range(first, first + num_windows * step, step)
+
+
+def window_sizes(
+    length: int, level: int, block_size: int, device: torch.device | None = None
+) -> Tensor:
+    """Return the number of tokens in each window of a level, int64."""
+    starts = torch.arange(0, length, window_stride(level, block_size), device=device)
+    return (length - starts).clamp(max=1 << level)
 
 
 def window_stride(level: int, block_size: int) -> int:

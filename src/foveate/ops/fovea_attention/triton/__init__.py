@@ -29,15 +29,17 @@ def fovea_attention(
     lengths: tuple[int, ...],
     max_distance: int,
     scale: float,
+    size_bias: bool,
 ) -> Tensor:
     """Compute softmax attention of `(tokens, heads, head_dim)` in float16, bfloat16 or float32."""
     nodes = block_size, k_neighbours, coverage, max_distance
-    out: Tensor = _FoveaAttention.apply(q, k, v, bias, list(lengths), *nodes, scale)
+    out: Tensor = _FoveaAttention.apply(q, k, v, bias, list(lengths), *nodes, scale, size_bias)
     return out
 
 
 _OPTIONS = (
-    "int[] lengths, int block_size, int k_neighbours, str coverage, int max_distance, float scale"
+    "int[] lengths, int block_size, int k_neighbours, str coverage, int max_distance, "
+    "float scale, bool size_bias"
 )
 
 
@@ -57,10 +59,11 @@ def forward_op(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the output, the log-sum-exps and the keys and values of all windows."""
-    *nodes, scale = options
+    *nodes, scale, size_bias = options
     schedule = build_schedule(ScheduleKey.from_arguments(q, bias, *nodes), q.device)
     windows = build_windows(adjacent(k), adjacent(v), schedule)
-    return *forward(adjacent(q), windows, schedule.bias(bias), schedule, scale), windows
+    biases = schedule.bias(bias), schedule.log_sizes if size_bias else None
+    return *forward(adjacent(q), windows, *biases, schedule, scale), windows
 
 
 def _fake_backward(
@@ -84,10 +87,11 @@ def backward_op(
     *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of q, of k and v, and of the bias."""
-    *nodes, scale = options
+    *nodes, scale, size_bias = options
     schedule = build_schedule(ScheduleKey.from_arguments(q, bias, *nodes), q.device)
+    biases = schedule.bias(bias), schedule.log_sizes if size_bias else None
     dq, d_kv, d_bias = backward(
-        adjacent(grad), adjacent(q), windows, schedule.bias(bias), o, lse, schedule, scale
+        adjacent(grad), adjacent(q), windows, *biases, o, lse, schedule, scale
     )
     if bias is not None and d_bias is not None:
         d_bias = d_bias.to(bias.dtype)
@@ -112,4 +116,4 @@ class _FoveaAttention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         _, _, bias, _, _ = ctx.saved_tensors
         dq, d_kv, d_bias = backward_op(grad, *ctx.saved_tensors, *ctx.options)
-        return dq, *d_kv.unbind(1), None if bias is None else d_bias, *[None] * 6
+        return dq, *d_kv.unbind(1), None if bias is None else d_bias, *[None] * 7

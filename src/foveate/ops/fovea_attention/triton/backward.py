@@ -20,7 +20,7 @@ from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided
 
 from .pyramid import spread_gradients
 from .schedule import Schedule
-from .tile import far_biases, keys_options, near_scores, queries_options
+from .tile import far_biases, keys_options, load_log_sizes, near_scores, queries_options
 
 
 def backward(
@@ -28,6 +28,7 @@ def backward(
     q: Tensor,
     windows: Tensor,
     bias: Tensor | None,
+    log_sizes: Tensor | None,
     o: Tensor,
     lse: Tensor,
     schedule: Schedule,
@@ -47,7 +48,7 @@ def backward(
     buckets, sums = schedule.buckets, None
     if buckets is not None:
         sums = torch.zeros(heads, len(tiles), 2 * buckets.reach + 1, device=q.device)
-    inputs = q, windows, bias, grad, lse, delta
+    inputs = q, windows, bias, log_sizes, grad, lse, delta
     farthest = 0 if bias is None else bias.shape[1] // 2
     numbers = n, heads, schedule.reach, farthest, scale
     strides = *q.stride()[:2], *windows.stride()[:3], *grad.stride()[:2]
@@ -88,6 +89,7 @@ def _queries_kernel(
     q,
     windows,
     bias,
+    log_sizes,
     grad,
     lse,
     delta,
@@ -144,10 +146,14 @@ def _queries_kernel(
     for t in range(near_end, end):
         keys = load_strided_tile(k, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_strided_tile(v, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        sizes = load_log_sizes(log_sizes, first_key, step, KEYS, KEYS)
         side = distance
         first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
         shift = log_total - tl.where(side < 0, before, after)
-        weights = tl.exp2(dot(queries, keys.T) * (scale * LOG2E) - shift[:, None])
+        scores = dot(queries, keys.T) * (scale * LOG2E) - shift[:, None]
+        if log_sizes is not None:
+            scores += sizes[None, :]
+        weights = tl.exp2(scores)
         d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
         if bias is not None:
             total = tl.sum(d_scores, 1)
@@ -163,6 +169,8 @@ def _queries_kernel(
         distances = distance + key[None, :] - query[:, None]
         products = dot(queries, keys.T)
         scores = near_scores(products, distances, (key < num_keys)[None, :], bias, scale * LOG2E)
+        if log_sizes is not None:
+            scores += load_log_sizes(log_sizes, first_key, step, num_keys, KEYS)[None, :]
         weights = tl.exp2(scores - log_total[:, None])
         d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
         if bias is not None:
@@ -183,6 +191,7 @@ def _keys_kernel(
     q,
     windows,
     bias,
+    log_sizes,
     grad,
     lse,
     delta,
@@ -220,6 +229,7 @@ def _keys_kernel(
     keys = load_strided_tile(windows, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
     windows += kv_stride
     values = load_strided_tile(windows, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
+    sizes = load_log_sizes(log_sizes, first, step, count, KEYS)
     q += head * stride_qh
     grad += head * stride_gh
     lse += head * n
@@ -250,7 +260,10 @@ def _keys_kernel(
         met = (key >= met_from) & (key < met_to)
         next_entry = tl.minimum((t + 1) // parts, end - 1)
         first_query, _, num_queries, distance, met_from, met_to = load_six(entries, next_entry)
-        weights = tl.exp2(dot(keys, queries.T) * (scale * LOG2E) - shift[None, :])
+        scores = dot(keys, queries.T) * (scale * LOG2E) - shift[None, :]
+        if log_sizes is not None:
+            scores += sizes[:, None]
+        weights = tl.exp2(scores)
         weights = tl.where(met[:, None], weights, 0.0)
         _d_scores, dk_tile, dv_tile = add_key_gradients(
             weights, grads, values, d, queries, dk_tile, dv_tile
@@ -273,6 +286,8 @@ def _keys_kernel(
         met = (key >= met_from) & (key < met_to)
         distances = distance + key[:, None] - row[None, :]
         scores = near_scores(dot(keys, queries.T), distances, met[:, None], bias, scale * LOG2E)
+        if log_sizes is not None:
+            scores += sizes[:, None]
         weights = tl.exp2(scores - log_total[None, :])
         _d_scores, dk_tile, dv_tile = add_key_gradients(
             weights, grads, values, d, queries, dk_tile, dv_tile

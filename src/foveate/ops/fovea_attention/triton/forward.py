@@ -12,11 +12,16 @@ from foveate.ops._triton.softmax import begin_softmax, empty_outputs, update_sof
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
 from .schedule import Schedule
-from .tile import far_biases, forward_options, near_scores
+from .tile import far_biases, forward_options, load_log_sizes, near_scores
 
 
 def forward(
-    q: Tensor, windows: Tensor, bias: Tensor | None, schedule: Schedule, scale: float
+    q: Tensor,
+    windows: Tensor,
+    bias: Tensor | None,
+    log_sizes: Tensor | None,
+    schedule: Schedule,
+    scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Return outputs `(tokens, heads, head_dim)`, base-2 log-sum-exps `(heads, tokens)` float32.
 
@@ -24,6 +29,7 @@ def forward(
         q: Queries `(tokens, heads, head_dim)`.
         windows: Keys and values of all levels, `(2, windows, heads, head_dim)`.
         bias: Bias by distance of `DistanceBuckets.bias`.
+        log_sizes: Added to the scores of each window in base 2, `(windows,)` float32.
         schedule: The tiles that meet.
         scale: Factor on the products.
     """
@@ -34,6 +40,7 @@ def forward(
         q,
         windows,
         bias,
+        log_sizes,
         o,
         lse,
         tiles,
@@ -59,6 +66,7 @@ def _forward_kernel(
     q,
     windows,
     bias,
+    log_sizes,
     o,
     lse,
     tiles,
@@ -98,11 +106,14 @@ def _forward_kernel(
     for t in range(near_end, end):
         keys = load_strided_tile(k, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_strided_tile(v, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        sizes = load_log_sizes(log_sizes, first_key, step, KEYS, KEYS)
         constant = tl.where(distance < 0, before, after)
         first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
-        products = dot(queries, keys.T)
+        scores, factor = dot(queries, keys.T), scale
+        if log_sizes is not None:
+            scores, factor = scores * scale + sizes[None, :], 1.0
         top, total, out = update_softmax(
-            products, scale, constant, values, top, total, out, ALL_SEE=True
+            scores, factor, constant, values, top, total, out, ALL_SEE=True
         )
 
     for t in range(begin, near_end):
@@ -113,6 +124,8 @@ def _forward_kernel(
         scores = near_scores(
             dot(queries, keys.T), distances, (key < num_keys)[None, :], bias, scale
         )
+        if log_sizes is not None:
+            scores += load_log_sizes(log_sizes, first_key, step, num_keys, KEYS)[None, :]
         top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out, ALL_SEE=True)
 
     total = tl.sum(total, 1)

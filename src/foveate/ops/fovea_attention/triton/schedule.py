@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map_only
 from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
 from foveate.ops._triton.cache import cached_for_graphs
 
-from ..pyramid import window_stride
+from ..pyramid import window_sizes, window_stride
 from .tile import row_bytes
 
 RUN = 64
@@ -71,6 +71,7 @@ class Schedule(NamedTuple):
     Attributes:
         sizes: Sizes of tiles.
         level_ends: The number of windows up to the end of each level.
+        log_sizes: The number of tokens in each window, as its logarithm in base 2, float32.
         runs: Runs of up to RUN tokens, in which the windows of the first levels are consecutive:
             for each level from 0 on the first window, and last the number of tokens. int32.
         halves: For each higher level, the two windows of the level below that a window joins,
@@ -89,6 +90,7 @@ class Schedule(NamedTuple):
 
     sizes: TileSizes
     level_ends: tuple[int, ...]
+    log_sizes: Tensor
     runs: Tensor
     halves: list[tuple[Tensor, Tensor]]
     parents: list[tuple[Tensor, Tensor]]
@@ -295,6 +297,11 @@ def _build(key: ScheduleKey) -> Schedule:
     return Schedule(
         sizes,
         tuple(counts.sum(1).cumsum(0).tolist()),
+        torch.cat(
+            [window_sizes(n, level, block_size) for level in range(num_levels) for n in key.lengths]
+        )
+        .float()
+        .log2(),
         windows.int(),
         [up for up, _ in up_and_down],
         [down for _, down in up_and_down],

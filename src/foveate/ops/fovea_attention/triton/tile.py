@@ -1,4 +1,5 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
+# ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
 """The scores of a pair of tiles, near or beyond the reach of the bias, and the kernels' options.
 
@@ -51,6 +52,16 @@ def far_biases(bias, reach):
     if bias is not None:
         before, after = tl.load(bias - reach), tl.load(bias + reach)
     return before, after
+
+
+@triton.jit
+def load_log_sizes(log_sizes, first, step, count, KEYS: tl.constexpr):
+    """Load the logarithms of the sizes of a tile's windows; 0 beyond the last, or without them."""
+    key = tl.arange(0, KEYS)
+    sizes = tl.zeros([KEYS], tl.float32)
+    if log_sizes is not None:
+        sizes = tl.load(log_sizes + first + step * key, mask=key < count, other=0.0)
+    return sizes
 
 
 @triton.jit
