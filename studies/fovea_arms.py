@@ -35,6 +35,7 @@ ARMS = {
     for coverage in COVERAGES
 } | {
     "Fovea k=1 full, sizes": Arm("fovea", 1, size_bias=True),
+    "Fovea k=1 paper, sizes": Arm("fovea", 1, "paper", size_bias=True),
     "Fovea k=2 full, sizes": Arm("fovea", 2, size_bias=True),
     "window as k=1": Arm("window", 1),
     "window as k=2": Arm("window", 2),

@@ -57,19 +57,18 @@ class Weights(NamedTuple):
     documents: tuple[float, ...]
 
 
-_OF_SENTENCES = Weights((0.4, 0.1, 0.1, 0.4), (0.5, 0.1, 0.3, 0.1), (0.3, 0.4, 0.3), (0.5, 0.5))
+_ALIKE = (0.25, 0.25, 0.25, 0.25)
+_OF_SENTENCES = Weights((0.15, 0.05, 0.4, 0.4), _ALIKE, (0.25, 0.25, 0.5), (0.2, 0.8))
 WEIGHTS: "dict[Context, Weights]" = {
     "sentence": _OF_SENTENCES,
     "document": _OF_SENTENCES,
-    "tree": Weights(
-        (0.2, 0.05, 0.25, 0.5), (0.25, 0.25, 0.25, 0.25), (0.45, 0.25, 0.3), (0.15, 0.85)
-    ),
+    "tree": Weights((0.2, 0.05, 0.25, 0.5), _ALIKE, (0.45, 0.25, 0.3), (0.15, 0.85)),
 }
 """Weights for encoders of each context.
 
-Of all weights in steps of 0.05, `benchmarks/fusion.py` chose those of our own model, which rank best
-on average without losing to vectors alone on any kind of query. Those of other models rank best on
-average with two, all-MiniLM-L6-v2 and multilingual-e5-small in four bits.
+Those of our own model were chosen by `benchmarks/fusion.py`, and for topics it ranks all alike as
+high, which lose to vectors alone on no kind of query. Those of other models are near the ones that
+it chooses for all-MiniLM-L6-v2.
 """
 
 _MAX_TOPIC_WORDS = 6
