@@ -217,7 +217,7 @@ def kill_head(nodes: Any) -> None:
 def compare(library: Path, expected: Path) -> dict[str, bool]:
     """Compare two libraries, row by row and by what is found in them."""
     index, other = Index.open(library, device="cpu"), Index.open(expected, device="cpu")
-    queries = make_queries(other, 50)
+    queries = make_queries(expected, 50)
     hits = all(found(index, query) == found(other, query) for query in queries)
     return {
         "same_rows": rows(index) == rows(other),

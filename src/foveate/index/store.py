@@ -37,13 +37,14 @@ _METADATA = b"foveate"
 _HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below."""
 
-_CACHED_BYTES = 2**30
+_CACHED_BYTES = 2**28
 """What Lance may keep in memory of indexes; half as much of what it knows of files."""
 
 MAX_FRAGMENTS = 32
 """Number of small files from which they are merged."""
 
-ROWS_PER_FILE = 2**20
+ROWS_PER_FILE = 2**19
+"""Rows of which a file is left as it is when others are merged."""
 
 ROWS_WITHOUT_INDEX = 20_000
 """Rows that are scanned about as fast as they are looked up."""
@@ -486,7 +487,7 @@ class Writer:
         """
         with self.store.explained():
             sizes = [one.count_rows() for one in self.table.get_fragments()]
-            is_due = sum(size < ROWS_PER_FILE // 2 for size in sizes) >= MAX_FRAGMENTS
+            is_due = sum(size < ROWS_PER_FILE for size in sizes) >= MAX_FRAGMENTS
             if is_end and not is_due:
                 indexed = self.table.stats.index_stats("key_idx")
                 is_due = indexed["num_unindexed_rows"] >= ROWS_WITHOUT_INDEX
