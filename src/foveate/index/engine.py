@@ -11,6 +11,8 @@ from foveate.index.schema import Level, are_of
 from foveate.index.statistics import Totals
 from foveate.index.store import State
 
+Ids = npt.NDArray[np.integer]
+
 
 class Engine(Protocol):
     """A library in a search engine; `foveate.index.lance` is the one that builds libraries.
@@ -35,11 +37,9 @@ class Engine(Protocol):
         terms: Sequence[str],
         where: str | None,
         k: int,
-        *,
         level: Level,
-        columns: Sequence[str],
-    ) -> tuple[list[pa.Table], pa.Table]:
-        """Propose rows for a query.
+    ) -> tuple[Ids, Ids]:
+        """Propose rows for a query, by numbers of the engine's own that `take` understands.
 
         Args:
             vectors: `(parts, dimension)`, of the parts of the query, of unit length.
@@ -47,12 +47,15 @@ class Engine(Protocol):
             where: What the rows must satisfy.
             k: How many to propose for each part, and by their terms.
             level: The level of those that are proposed by their terms.
-            columns: What to read of them.
 
         Returns:
-            For each part, the rows of any level whose vectors are closest; and the rows of the
-            level that have the terms that count most.
+            The rows of any level whose vectors are closest to one of the parts; and the rows of the
+            level that have the terms that count most, best first.
         """
+        ...
+
+    def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
+        """Read rows that were proposed, each once, in any order."""
         ...
 
     def fetch(

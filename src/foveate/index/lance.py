@@ -9,16 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from foveate.index.engine import weights_of
+from foveate.index.engine import Ids, weights_of
 from foveate.index.schema import LEVELS, TERMS, Level
 from foveate.index.statistics import WordCounts
 from foveate.index.store import Store, reason_of
 
 _KEYS_PER_CONDITION = 5_000
 
-_PROBES, _REFINED = 100, 2
-"""Partitions of the index of vectors that are searched, and how many times more vectors than are
-asked for are then compared exactly."""
+_PROBES = 100
+"""Partitions of the index of vectors that are searched."""
 
 
 class LanceEngine:
@@ -46,37 +45,31 @@ class LanceEngine:
         terms: Sequence[str],
         where: str | None,
         k: int,
-        *,
         level: Level,
-        columns: Sequence[str],
-    ) -> tuple[list[pa.Table], pa.Table]:
+    ) -> tuple[Ids, Ids]:
         """See `Engine`."""
-        nearest = [
-            self._threads.submit(self._nearest, vector, k, columns, where) for vector in vectors
-        ]
-        matching = self._matching(terms, level, k, columns, where)
-        return [future.result() for future in nearest], matching
-
-    def _nearest(
-        self, vector: npt.NDArray[np.float32], k: int, columns: Sequence[str], where: str | None
-    ) -> pa.Table:
-        wanted = {"column": "vector", "q": vector, "k": k, "metric": "dot"}
-        wanted |= {"nprobes": _PROBES, "refine_factor": _REFINED}
-        return self._propose(columns, where, nearest=wanted)
-
-    def _matching(
-        self, terms: Sequence[str], level: Level, k: int, columns: Sequence[str], where: str | None
-    ) -> pa.Table:
         from lance.query import MatchQuery
 
-        if not terms:
-            return self.table.schema.empty_table().select(columns)
-        query = MatchQuery(" ".join(terms), TERMS[level])
-        return self._propose(columns, where, full_text_query=query, limit=k)
+        by_vector = {"column": "vector", "k": k, "metric": "dot", "nprobes": _PROBES}
+        nearest = [
+            self._threads.submit(self._propose, where, nearest={**by_vector, "q": vector})
+            for vector in vectors
+        ]
+        matching = np.zeros(0, np.uint64)
+        if terms:
+            query = MatchQuery(" ".join(terms), TERMS[level])
+            matching = self._propose(where, full_text_query=query, limit=k)
+        return np.concatenate([future.result() for future in nearest]), matching
 
-    def _propose(self, columns: Sequence[str], where: str | None, **query: Any) -> pa.Table:
-        options = {"prefilter": True, "disable_scoring_autoprojection": True}
-        return self.store.read(self.table, columns, where, **options, **query)
+    def _propose(self, where: str | None, **query: Any) -> Ids:
+        options = {"with_row_id": True, "disable_scoring_autoprojection": True}
+        rows = self.store.read(self.table, [], where, prefilter=True, **options, **query)
+        ids: Ids = rows["_rowid"].to_numpy()
+        return ids
+
+    def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
+        """See `Engine`."""
+        return self.read(columns, f"_rowid IN ({_list(np.unique(ids))})")
 
     def fetch(
         self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
@@ -84,8 +77,7 @@ class LanceEngine:
         """See `Engine`."""
         parts = []
         for start in range(0, max(len(keys), 1), _KEYS_PER_CONDITION):
-            some = ", ".join(map(str, keys[start : start + _KEYS_PER_CONDITION].tolist()))
-            wanted = f"key IN ({some or 'NULL'})"
+            wanted = f"key IN ({_list(keys[start : start + _KEYS_PER_CONDITION])})"
             parts.append(self.read(columns, f"{wanted} AND ({where})" if where else wanted))
         return pa.concat_tables(parts).sort_by("key")
 
@@ -122,3 +114,8 @@ class LanceEngine:
     @cached_property
     def _counts(self) -> list[WordCounts]:
         return list(self.store.word_counts(self.table).values())
+
+
+def _list(numbers: npt.NDArray[np.integer]) -> str:
+    """Return numbers for SQL's IN."""
+    return ", ".join(map(str, numbers.tolist())) or "NULL"

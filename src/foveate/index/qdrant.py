@@ -20,7 +20,7 @@ import pyarrow as pa
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from foveate.index.engine import ranges, weights_of
+from foveate.index.engine import Ids, ranges, weights_of
 from foveate.index.schema import TERMS, TIMES, Level, in_microseconds, schema
 from foveate.index.statistics import Totals, WordCounts
 from foveate.index.store import LibraryError, ModelRecord, State
@@ -219,27 +219,20 @@ class QdrantEngine:
         terms: Sequence[str],
         where: str | None,
         k: int,
-        *,
         level: Level,
-        columns: Sequence[str],
-    ) -> tuple[list[pa.Table], pa.Table]:
+    ) -> tuple[Ids, Ids]:
         """See `Engine`."""
-        nearest = [self._query(vector.tolist(), "vector", k, where, columns) for vector in vectors]
-        return nearest, self._matching(terms, level, k, columns, where)
+        nearest = [self._propose(vector.tolist(), "vector", where, k) for vector in vectors]
+        matching = np.zeros(0, np.int64)
+        if terms:
+            weights = self.term_weights(terms, level)
+            values = dict(zip(map(_dimension, terms), weights, strict=True))
+            query = models.SparseVector(indices=list(values), values=list(values.values()))
+            of_level = f"level = '{level}'"
+            matching = self._propose(query, "terms", f"{where or of_level} AND {of_level}", k)
+        return np.concatenate(nearest), matching
 
-    def _matching(
-        self, terms: Sequence[str], level: Level, k: int, columns: Sequence[str], where: str | None
-    ) -> pa.Table:
-        if not terms:
-            return self._rows([], columns)
-        weights = dict(zip(map(_dimension, terms), self.term_weights(terms, level), strict=True))
-        query = models.SparseVector(indices=list(weights), values=list(weights.values()))
-        of_level = f"level = '{level}'"
-        return self._query(query, "terms", k, f"{where or of_level} AND {of_level}", columns)
-
-    def _query(
-        self, query: Any, using: str, k: int, where: str | None, columns: Sequence[str]
-    ) -> pa.Table:
+    def _propose(self, query: Any, using: str, where: str | None, k: int) -> Ids:
         with self.store.explained():
             response = self.store.client.query_points(
                 self.store.collection,
@@ -247,9 +240,13 @@ class QdrantEngine:
                 using=using,
                 limit=k,
                 query_filter=as_filter(where) if where else None,
-                **_of(columns),
+                with_payload=False,
             )
-        return self._rows(response.points, columns)
+        return np.array([point.id for point in response.points], np.int64)
+
+    def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
+        """See `Engine`."""
+        return self.fetch(np.unique(ids), columns)
 
     def _rows(self, points: Sequence[Any], columns: Sequence[str]) -> pa.Table:
         """Return the rows that points are."""
@@ -404,7 +401,7 @@ def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
     for row in in_microseconds(rows).to_pylist():
         vector, level = row.pop("vector"), row["level"]
         terms, frequencies = np.unique(row[TERMS[level]].split(), return_counts=True)
-        length = row["num_terms"] / totals.mean_length(level)
+        length = frequencies.sum() / totals.mean_length(level)
         values = frequencies / (frequencies + held_back(length))
         sparse = dict(zip(map(_dimension, terms.tolist()), values.tolist(), strict=True))
         payload = {name: value for name, value in row.items() if value is not None}

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
-from foveate.index.engine import Engine, keys_of, of_level
+from foveate.index.engine import Engine, Ids, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import (
     TERMS,
@@ -47,7 +47,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 LEAST_CANDIDATES = 200
-"""How many sentences each way of searching proposes, at least."""
+"""How many rows each way of searching proposes, at least."""
 
 _CANDIDATES_PER_RESULT = 10
 
@@ -63,7 +63,7 @@ _BEST_PER_PASSAGE = 2
 _LEAST_UNITS = 40
 """How many sections or documents each way of searching proposes, at least."""
 
-_SCORED = ("key", "section_position", "vector", "num_terms", TERMS["sentence"])
+_SCORED = ("key", "section_position", "vector", TERMS["sentence"])
 """What a sentence is scored by. Each column of a few hundred rows costs a millisecond."""
 
 _ORDER = ("file", "member", "key")
@@ -124,8 +124,8 @@ class Request:
 
     def sentences(self, top_k: int) -> pa.Table:
         """Return the sentences that match best, best first, with a column `score`."""
-        [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED)
-        rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
+        proposed = np.concatenate(self._candidates(top_k, "sentence"))
+        rows = of_level(self.engine.take(proposed, _SCORED), "sentence")
         # Sections have long texts, and add so little that most sentences cannot be among the best.
         _, of_section, _, of_section_words = self._sentence_weights
         own = self._score_by_themselves(rows)
@@ -133,29 +133,26 @@ class Request:
         rows = rows.filter(pa.array(own >= least - 2 * of_section - of_section_words))
         scores = self.score_sentences(rows)
         rows = rows.append_column("score", pa.array(scores))
-        return rows.take(np.argsort(-scores, kind="stable")[:top_k])
+        return rows.take(np.lexsort((keys_of(rows), -scores))[:top_k])
 
     def units(self, top_k: int) -> tuple[pa.Table, Floats]:
         """Return the rows of the sections or documents that match best, best first, and scores."""
         level: Level = "section" if self.by == "section" else "document"
         # Only sentences say whether they satisfy a condition.
-        of_level_words: Level = "sentence" if self.condition else level
-        found, of_words = self._candidates(top_k, of_level_words, _COMPARED)
-        of_vectors = _unique(pa.concat_tables([of_level(one, "sentence") for one in found]))
-        owners = self._owners(of_vectors)
-        cosines = self._cosines(of_vectors, self._parts)
+        nearest, matching = self._candidates(top_k, "sentence" if self.condition else level)
+        close = of_level(self.engine.take(nearest, _COMPARED), "sentence")
+        owners, cosines = self._owners(close), self._cosines(close, self._parts)
         # Their texts are long, so that only the likeliest are read.
         num_units = max(_LEAST_UNITS, _UNITS_PER_RESULT * top_k)
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
-        by_closeness = [*dict.fromkeys(by_closeness)][:num_units]
-        by_words = (self._owners(of_words) if self.condition else keys_of(of_words))[:num_units]
-        keys = [*by_closeness, *by_words]
+        of_words = self.engine.take(matching[:num_units], ["key", "section_position"])
+        by_words = self._owners(of_words) if self.condition else keys_of(of_words)
+        keys = [*dict.fromkeys(by_closeness)][:num_units] + by_words.tolist()
         if level == "section" and not self.condition:
-            [by_themselves], _ = self.engine.candidates(
-                self._vectors[:1], (), "level = 'section'", num_units, level=level, columns=["key"]
-            )
-            keys += keys_of(by_themselves).tolist()
-        columns = [*_ORDER, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
+            sections = "level = 'section'"
+            ids, _ = self.engine.candidates(self._vectors[:1], (), sections, num_units, level)
+            keys += keys_of(self.engine.take(ids, ["key"])).tolist()
+        columns = [*_ORDER, *_SIZES, "content_hash", "vector", TERMS[level]]
         rows = self.engine.fetch(np.unique(np.array(keys, np.int64)), columns)
         rows, self.copied = _without_copies(rows)
         rows = rows.sort_by("key")
@@ -202,18 +199,12 @@ class Request:
         allowed = self.engine.fetch(keys_of(rows), ["key"], self.condition)
         return rows.filter(pa.array(np.isin(keys_of(rows), keys_of(allowed))))
 
-    def _candidates(
-        self, top_k: int, level: Level, columns: Sequence[str]
-    ) -> tuple[list[pa.Table], pa.Table]:
+    def _candidates(self, top_k: int, level: Level) -> tuple[Ids, Ids]:
         """Have the engine propose rows, see `Engine.candidates`."""
         k = max(LEAST_CANDIDATES, _CANDIDATES_PER_RESULT * top_k)
+        k = min(k, int(self.engine.totals.texts.sum()))
         return self.engine.candidates(
-            self._vectors[self._parts],
-            self._terms,
-            self.condition,
-            min(k, int(self.engine.totals.texts.sum())),
-            level=level,
-            columns=columns,
+            self._vectors[self._parts], self._terms, self.condition, k, level
         )
 
     def spans(self, keys: Ints) -> dict[int, Span]:
@@ -236,7 +227,7 @@ class Request:
         """Return what sections add to the scores of the sentences directly in them."""
         _, of_section, _, of_words = self._sentence_weights
         if new := sorted({*keys.tolist()} - self._of_sections.keys()):
-            columns = ["key", "num_terms", TERMS["section"], *(["vector"] if of_section else [])]
+            columns = ["key", TERMS["section"], *(["vector"] if of_section else [])]
             sections = self.engine.fetch(np.array(new), columns)
             scores = of_words * self._match_words(sections, "section")
             if of_section:
@@ -287,12 +278,11 @@ class Request:
         if level not in self._term_weights:
             weights = self.engine.term_weights(self._terms, level)
             self._term_weights[level] = weights / weights.sum()
-        texts = rows[TERMS[level]].to_pylist()
-        lengths = rows["num_terms"].to_numpy() / self.engine.totals.mean_length(level)
-        limits = held_back(lengths)
+        texts = rows[TERMS[level]]
+        num_terms = pc.count_substring(texts, " ").to_numpy() / 2
+        limits = held_back(num_terms / self.engine.totals.mean_length(level))
         for term, weight in zip(self._terms, self._term_weights[level], strict=True):
-            pattern = f" {term} "
-            counts = np.array([text.count(pattern) for text in texts])
+            counts = pc.count_substring(texts, f" {term} ").to_numpy()
             scores += weight * counts / (counts + limits)
         return scores
 
