@@ -305,11 +305,10 @@ def find(
 
 def _passages(request: Request, top_k: int) -> list[Hit]:
     """Return the passages of sentences that match best; see `tasks.passages`."""
-    best = request.sentences(top_k * MAX_SENTENCES)
     # Each passage may take the best sentences that others would start from, but few take many.
-    for number in (_BEST_PER_PASSAGE * top_k, best.num_rows):
-        some = best.slice(0, number)
-        rows, copied = _without_copies(_around(request, some))
+    for number in (_BEST_PER_PASSAGE * top_k, MAX_SENTENCES * top_k):
+        best = request.sentences(number)
+        rows, copied = _without_copies(_around(request, best))
         if not rows.num_rows:
             return []
         scores, sections, keys = request.score_sentences(rows), _section_keys(rows), keys_of(rows)
@@ -320,7 +319,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
         words = [num_words(text, language) for text, language in texts]
         found = list(windows(scores.tolist(), runs.tolist(), words, top_k))
         _, last_best, _ = found[-1]
-        if len(found) == top_k and scores[last_best] >= some["score"][-1].as_py():
+        if len(found) == top_k and scores[last_best] >= best["score"][-1].as_py():
             break
     shown = np.unique(np.concatenate([keys[first : last + 1] for first, _, last in found]))
     spans = request.spans(shown)
