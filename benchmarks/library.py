@@ -233,15 +233,15 @@ def measure_queries(path: Path, queries: list[str]) -> dict[str, Any]:
 
 
 def measure_recall(path: Path, queries: list[str]) -> dict[str, float]:
-    """Compare hits with those of many candidates."""
+    """Compare hits with those of many candidates, of which this process then always takes many."""
     run = searcher(path, Encoded(queries))
+    found_by = {by: [places(run(by, query)) for query in queries] for by in get_args(Unit)}
+    search.LEAST_CANDIDATES, lance._PROBES = MANY_CANDIDATES, 10**6
+    search._LEAST_UNITS = MANY_CANDIDATES // 20
+    search._COMPARED_PER_RESULT = MANY_CANDIDATES // 200
     recall = {}
-    for by in get_args(Unit):
-        found = [places(run(by, query)) for query in queries]
-        usual = search.LEAST_CANDIDATES, lance._PROBES
-        search.LEAST_CANDIDATES, lance._PROBES = MANY_CANDIDATES, 10**6
+    for by, found in found_by.items():
         best = [places(run(by, query)) for query in queries]
-        search.LEAST_CANDIDATES, lance._PROBES = usual
         shares = [len(a & b) / len(b) for a, b in zip(found, best, strict=True)]
         recall[by] = float(np.mean(shares))
         print(f"{by}: recall {recall[by]:.4f}", flush=True)

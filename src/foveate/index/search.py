@@ -51,16 +51,16 @@ LEAST_CANDIDATES = 200
 
 _CANDIDATES_PER_RESULT = 4
 
-_UNITS_PER_RESULT = 4
+_UNITS_PER_RESULT = 8
 """Sections or documents that each way of searching proposes for each one that is looked for."""
 
-_COMPARED_PER_RESULT = 2
+_COMPARED_PER_RESULT = 4
 """Sections or documents, of which all sentences are compared, for each one that is looked for."""
 
 _BEST_PER_PASSAGE = 2
 """Sentences around which passages are looked for at first, for each one that is looked for."""
 
-_LEAST_UNITS = 40
+_LEAST_UNITS = 80
 """How many sections or documents each way of searching proposes, at least."""
 
 _SCORED = ("key", "section_position", "vector", TERMS["sentence"])
