@@ -58,27 +58,6 @@ class Engine(Protocol):
         """Read rows that were proposed, each once, in any order."""
         ...
 
-    def fetch(
-        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
-    ) -> pa.Table:
-        """Read the rows with some keys that satisfy a condition, in the order of their keys."""
-        ...
-
-    def runs(
-        self,
-        firsts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.integer],
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """Read runs of rows with keys that follow each other, from their first keys, in any order.
-
-        Args:
-            firsts: `(runs,)`.
-            sizes: `(runs,)`.
-            columns: What to read.
-        """
-        ...
-
     def read(
         self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
     ) -> pa.Table:
@@ -96,6 +75,23 @@ class Engine(Protocol):
             ValueError: It cannot be; the message says why.
         """
         ...
+
+
+def fetch(
+    engine: Engine,
+    keys: npt.NDArray[np.int64],
+    columns: Sequence[str],
+    where: str | None = None,
+) -> pa.Table:
+    """Read the rows with some keys that satisfy a condition, in the order of their keys."""
+    wanted = f"key IN ({as_list(keys)})"
+    rows = engine.read(columns, f"{wanted} AND ({where})" if where else wanted)
+    return rows.sort_by("key")
+
+
+def as_list(numbers: npt.NDArray[np.integer]) -> str:
+    """Return numbers for SQL's IN."""
+    return ", ".join(map(str, numbers.tolist())) or "NULL"
 
 
 def weights_of(
@@ -117,14 +113,3 @@ def keys_of(rows: pa.Table) -> npt.NDArray[np.int64]:
     """Return the keys of rows."""
     keys: npt.NDArray[np.int64] = rows["key"].to_numpy()
     return keys
-
-
-def ranges(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Return the indices in some ranges, one range after the other.
-
-    Example:
-        >>> ranges(np.array([7, 2]), np.array([2, 3])).tolist()
-        [7, 8, 2, 3, 4]
-    """
-    total = int(sizes.sum())
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)

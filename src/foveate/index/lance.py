@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from foveate.index.engine import Ids, weights_of
+from foveate.index.engine import Ids, as_list, weights_of
 from foveate.index.schema import LEVELS, TERMS, Level
 from foveate.index.statistics import WordCounts
 from foveate.index.store import Store, reason_of
-
-_KEYS_PER_CONDITION = 5_000
 
 _PROBES = 100
 """Partitions of the index of vectors that are searched."""
@@ -69,28 +67,7 @@ class LanceEngine:
 
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         """See `Engine`."""
-        return self.read(columns, f"_rowid IN ({_list(np.unique(ids))})")
-
-    def fetch(
-        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
-    ) -> pa.Table:
-        """See `Engine`."""
-        parts = []
-        for start in range(0, max(len(keys), 1), _KEYS_PER_CONDITION):
-            wanted = f"key IN ({_list(keys[start : start + _KEYS_PER_CONDITION])})"
-            parts.append(self.read(columns, f"{wanted} AND ({where})" if where else wanted))
-        return pa.concat_tables(parts).sort_by("key")
-
-    def runs(
-        self,
-        firsts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.integer],
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """See `Engine`."""
-        runs = zip(firsts.tolist(), (firsts + sizes).tolist(), strict=True)
-        wanted = " OR ".join(f"(key >= {first} AND key < {end})" for first, end in runs)
-        return self.read(columns, wanted or "FALSE")
+        return self.read(columns, f"_rowid IN ({as_list(np.unique(ids))})")
 
     def read(
         self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
@@ -114,8 +91,3 @@ class LanceEngine:
     @cached_property
     def _counts(self) -> list[WordCounts]:
         return list(self.store.word_counts(self.table).values())
-
-
-def _list(numbers: npt.NDArray[np.integer]) -> str:
-    """Return numbers for SQL's IN."""
-    return ", ".join(map(str, numbers.tolist())) or "NULL"

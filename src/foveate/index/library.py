@@ -19,7 +19,7 @@ from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
 from foveate.index.conditions import Conditions, as_condition
-from foveate.index.engine import Engine
+from foveate.index.engine import Engine, fetch
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds, pack_keys
 from foveate.index.search import find
@@ -719,7 +719,7 @@ class Index:
 
     def _load_document(self, engine: Engine, number: int) -> Document:
         key = pack_keys([index(number)], "document", 0)
-        rows = engine.fetch(key, ["key", "content"])
+        rows = fetch(engine, key, ["key", "content"])
         if not rows.num_rows:
             raise ValueError(
                 f"the library {self.path} has no document number {number}: documents() lists "

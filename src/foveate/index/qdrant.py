@@ -20,7 +20,7 @@ import pyarrow as pa
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from foveate.index.engine import Ids, ranges, weights_of
+from foveate.index.engine import Ids, weights_of
 from foveate.index.schema import TERMS, TIMES, Level, in_microseconds, schema
 from foveate.index.statistics import Totals, WordCounts
 from foveate.index.store import LibraryError, ModelRecord, State
@@ -38,6 +38,7 @@ _DOCUMENTS = 64
 """How many points are sent, and of how many documents rows are read, at a time."""
 
 _INDEXED = {
+    "key": models.PayloadSchemaType.INTEGER,
     "level": models.PayloadSchemaType.KEYWORD,
     "document": models.PayloadSchemaType.INTEGER,
     "content_hash": models.PayloadSchemaType.INTEGER,
@@ -246,7 +247,10 @@ class QdrantEngine:
 
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         """See `Engine`."""
-        return self.fetch(np.unique(ids), columns)
+        client, collection = self.store.client, self.store.collection
+        with self.store.explained():
+            found = client.retrieve(collection, np.unique(ids).tolist(), **_of(columns))
+        return self._rows(found, columns)
 
     def _rows(self, points: Sequence[Any], columns: Sequence[str]) -> pa.Table:
         """Return the rows that points are."""
@@ -265,29 +269,6 @@ class QdrantEngine:
                 values = [value and base64.b64decode(value) for value in values]
             arrays.append(pa.array(values, of_columns.field(name).type))
         return pa.table(arrays, names=list(columns))
-
-    def fetch(
-        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
-    ) -> pa.Table:
-        """See `Engine`."""
-        client, collection, ids = self.store.client, self.store.collection, keys.tolist()
-        with self.store.explained():
-            if where:
-                has_id = models.HasIdCondition(has_id=ids)
-                wanted = models.Filter(must=[has_id, as_filter(where)])
-                found = self.store.scroll(columns, wanted)
-            else:
-                found = client.retrieve(collection, ids, **_of(columns))
-        return self._rows(found, columns).sort_by("key")
-
-    def runs(
-        self,
-        firsts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.integer],
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """See `Engine`."""
-        return self.fetch(np.unique(ranges(firsts, sizes)), columns)
 
     def read(
         self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
@@ -347,7 +328,8 @@ def _filter(node: Any) -> models.Filter:
         case exp.ArrayContains(this=exp.Column() as column, expression=value):
             return _matches(column.name, [_value(value)])
         case exp.In(this=exp.Column() as column):
-            return _matches(column.name, [*map(_value, node.expressions)])
+            values = [one for one in map(_value, node.expressions) if one is not None]
+            return _matches(column.name, values)
         case exp.EQ(this=exp.Column() as column, expression=value):
             return _matches(column.name, [_value(value)])
         case exp.NEQ(this=exp.Column() as column, expression=value):

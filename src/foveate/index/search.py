@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
-from foveate.index.engine import Engine, Ids, keys_of, of_level
+from foveate.index.engine import Engine, Ids, fetch, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import (
     TERMS,
@@ -153,7 +153,9 @@ class Request:
             ids, _ = self.engine.candidates(self._vectors[:1], (), sections, num_units, level)
             keys += keys_of(self.engine.take(ids, ["key"])).tolist()
         columns = [*_ORDER, *_SIZES, "content_hash", "vector", TERMS[level]]
-        rows = self.engine.fetch(np.unique(np.array(keys, np.int64)), columns)
+        rows = fetch(self.engine, np.unique(np.array(keys, np.int64)), columns)
+        if not rows.num_rows:
+            return rows, np.zeros(0)
         rows, self.copied = _without_copies(rows)
         rows = rows.sort_by("key")
         rows = rows.append_column("matched", pa.array(self._match_words(rows, level)))
@@ -190,13 +192,18 @@ class Request:
         self, units: pa.Table, sizes: npt.NDArray[np.integer], columns: Sequence[str]
     ) -> pa.Table:
         """Return the first so many sentences in sections or documents, in their order."""
-        return _unique(self.engine.runs(_first_keys(units), sizes, columns))
+        firsts = _first_keys(units)
+        runs = zip(firsts.tolist(), (firsts + sizes).tolist(), strict=True)
+        wanted = " OR ".join(f"(key >= {first} AND key < {end})" for first, end in runs)
+        rows = self.engine.read(columns, wanted)
+        _, first = np.unique(keys_of(rows), return_index=True)  # sections may be in sections
+        return rows.take(first)
 
     def _allowed(self, rows: pa.Table) -> pa.Table:
         """Return the rows that satisfy the condition."""
         if not self.condition:
             return rows
-        allowed = self.engine.fetch(keys_of(rows), ["key"], self.condition)
+        allowed = fetch(self.engine, keys_of(rows), ["key"], self.condition)
         return rows.filter(pa.array(np.isin(keys_of(rows), keys_of(allowed))))
 
     def _candidates(self, top_k: int, level: Level) -> tuple[Ids, Ids]:
@@ -209,7 +216,7 @@ class Request:
 
     def spans(self, keys: Ints) -> dict[int, Span]:
         """Return the spans of rows with some keys, by their keys."""
-        rows = self.engine.fetch(keys, ["key", *SPAN_COLUMNS])
+        rows = fetch(self.engine, keys, ["key", *SPAN_COLUMNS])
         return dict(zip(rows["key"].to_pylist(), spans_of(rows), strict=True))
 
     def score_sentences(self, rows: pa.Table) -> Floats:
@@ -228,7 +235,7 @@ class Request:
         _, of_section, _, of_words = self._sentence_weights
         if new := sorted({*keys.tolist()} - self._of_sections.keys()):
             columns = ["key", TERMS["section"], *(["vector"] if of_section else [])]
-            sections = self.engine.fetch(np.array(new), columns)
+            sections = fetch(self.engine, np.array(new), columns)
             scores = of_words * self._match_words(sections, "section")
             if of_section:
                 scores += of_section * self._cosines(sections, _WHOLE)[:, 0]
@@ -343,7 +350,7 @@ def _around(request: Request, sentences: pa.Table) -> pa.Table:
     keys = keys_of(sentences)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
     # Positions before the first sentence of a document are those of no row.
     keys = np.unique(keys[positions_of(keys) < 2**29])
-    rows = request.engine.fetch(keys, _NEIGHBOURS, request.condition)
+    rows = fetch(request.engine, keys, _NEIGHBOURS, request.condition)
     return rows.filter(pa.array(np.isin(_section_keys(rows), _section_keys(sentences))))
 
 
@@ -401,12 +408,6 @@ def _section_keys(sentences: pa.Table) -> Ints:
 def _first_keys(units: pa.Table) -> Ints:
     """Return the keys of the first sentences in sections or documents."""
     return pack_keys(documents_of(keys_of(units)), "sentence", units["first_sentence"])
-
-
-def _unique(rows: pa.Table) -> pa.Table:
-    """Return each row once."""
-    _, first = np.unique(keys_of(rows), return_index=True)
-    return rows.take(first)
 
 
 def _without_copies(rows: pa.Table) -> tuple[pa.Table, list[int]]:

@@ -69,7 +69,7 @@ class WordCounts:
     """In how many texts words are.
 
     Attributes:
-        words: Sorted by their bytes.
+        words: Sorted.
         frequencies: `(words, levels)` int32, number of texts of each level.
     """
 
@@ -101,24 +101,12 @@ class WordCounts:
 
     def frequency(self, word: str) -> npt.NDArray[np.int32]:
         """Return `(levels,)`, in how many texts of each level a word is."""
-        idx = bisect_left(_Bytes(self.words), word.encode())
+        words: Any = self.words  # in which `bisect_left` looks up a few
+        idx = bisect_left(words, word, key=pa.StringScalar.as_py)
         if idx < len(self.words) and self.words[idx].as_py() == word:
             found: npt.NDArray[np.int32] = self.frequencies[idx]
             return found
         return np.zeros(len(LEVELS), np.int32)
-
-
-class _Bytes(Sequence[bytes]):
-    """Words as bytes, by which Arrow sorts them."""
-
-    def __init__(self, words: pa.StringArray) -> None:
-        self._words = words
-
-    def __len__(self) -> int:
-        return len(self._words)
-
-    def __getitem__(self, idx: Any) -> Any:
-        return self._words[idx].as_buffer().to_pybytes()
 
 
 def count(rows: pa.Table) -> tuple[Totals, WordCounts]:
