@@ -96,6 +96,8 @@ def summarize(
         return Summary("", ())
     request = Request(query, engine, encoder, "document", condition)
     documents, _ = request.units(_DOCUMENTS)
+    if not documents.num_rows:
+        return Summary("", ())
     inside = request.inside(documents)
     keys: list[int] = []
     spans: list[Span] = []

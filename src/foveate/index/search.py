@@ -51,6 +51,10 @@ LEAST_CANDIDATES = 200
 
 _CANDIDATES_PER_RESULT = 4
 
+_COUNTING = 0.9
+"""Of the weight of all words, the share of those by which texts are proposed. The others are
+frequent, so that they count little, and are looked up slowly."""
+
 _UNITS_PER_RESULT = 8
 """Sections or documents that each way of searching proposes for each one that is looked for."""
 
@@ -210,9 +214,18 @@ class Request:
         """Have the engine propose rows, see `Engine.candidates`."""
         k = max(LEAST_CANDIDATES, _CANDIDATES_PER_RESULT * top_k)
         k = min(k, int(self.engine.totals.texts.sum()))
-        return self.engine.candidates(
-            self._vectors[self._parts], self._terms, self.condition, k, level
-        )
+        weights = self._weigh_terms(level)
+        order = np.argsort(-weights, kind="stable")
+        number = np.searchsorted(weights[order].cumsum(), _COUNTING) + 1
+        rarest = [self._terms[i] for i in order[:number]]
+        return self.engine.candidates(self._vectors[self._parts], rarest, self.condition, k, level)
+
+    def _weigh_terms(self, level: Level) -> Floats:
+        """Return i(t) of `foveate.tasks.bm25.bm25` of each term, divided by their sum."""
+        if level not in self._term_weights and self._terms:
+            weights = self.engine.term_weights(self._terms, level)
+            self._term_weights[level] = weights / weights.sum()
+        return self._term_weights.get(level, np.zeros(0))
 
     def spans(self, keys: Ints) -> dict[int, Span]:
         """Return the spans of rows with some keys, by their keys."""
@@ -282,13 +295,10 @@ class Request:
         scores = np.zeros(rows.num_rows)
         if not self._terms or not rows.num_rows:
             return scores
-        if level not in self._term_weights:
-            weights = self.engine.term_weights(self._terms, level)
-            self._term_weights[level] = weights / weights.sum()
         texts = rows[TERMS[level]].to_pylist()  # in which Python counts faster than Arrow
         num_terms = np.array([text.count(" ") / 2 for text in texts])
         limits = held_back(num_terms / self.engine.totals.mean_length(level))
-        for term, weight in zip(self._terms, self._term_weights[level], strict=True):
+        for term, weight in zip(self._terms, self._weigh_terms(level), strict=True):
             pattern = f" {term} "
             counts = np.array([text.count(pattern) for text in texts])
             scores += weight * counts / (counts + limits)

@@ -37,8 +37,8 @@ _METADATA = b"foveate"
 _HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below."""
 
-_CACHED_BYTES = 2**28
-"""What Lance may keep in memory of indexes; half as much of what it knows of files."""
+_CACHED_BYTES = 2**29
+"""What Lance may keep in memory of indexes; a quarter as much of what it knows of files."""
 
 MAX_FRAGMENTS = 32
 """Number of small files from which they are merged."""
@@ -180,7 +180,7 @@ class Store:
                     self.uri,
                     storage_options=self.options,
                     index_cache_size_bytes=_CACHED_BYTES,
-                    metadata_cache_size_bytes=_CACHED_BYTES // 2,
+                    metadata_cache_size_bytes=_CACHED_BYTES // 4,
                 )
             except ValueError as error:
                 if "was not found" in str(error):
