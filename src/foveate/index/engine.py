@@ -21,11 +21,9 @@ class Engine(Protocol):
 
     Attributes:
         state: The library's state.
-        totals: What it holds.
     """
 
     state: State
-    totals: Totals
 
     def __hash__(self) -> int:
         """Return a hash, which two engines may share."""

@@ -28,13 +28,12 @@ class LanceEngine:
         store: The library.
         table: Its table.
         state: See `Engine`.
-        totals: See `Engine`.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.table = store.open()
-        self.state, self.totals = store.state_of(self.table)
+        self.state = store.state_of(self.table)
         self._threads = ThreadPoolExecutor(4)
 
     def candidates(
@@ -86,7 +85,7 @@ class LanceEngine:
         """See `Engine`."""
         idx = LEVELS.index(level)
         having = [sum(counts.frequency(term)[idx] for counts in self._counts) for term in terms]
-        return weights_of(np.array(having), self.totals, level)
+        return weights_of(np.array(having), self.state.totals, level)
 
     @cached_property
     def _counts(self) -> list[WordCounts]:

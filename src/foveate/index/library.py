@@ -447,7 +447,8 @@ class Index:
             ValueError: Both budgets are given, or one is below 1; there is no query, and not one
                 document; or see `search`.
         """
-        from foveate.index.answers import of_library, only_document, read_vectors, summarize
+        from foveate.index.answers import of_library, only_document, summarize
+        from foveate.index.vectors import read_vectors
         from foveate.tasks.summarize import extract
 
         if query is not None:
@@ -552,7 +553,7 @@ class Index:
             TypeError: It is not an integer.
             ValueError: There is no document with this number.
         """
-        from foveate.index.answers import read_vectors
+        from foveate.index.vectors import read_vectors
 
         def load(engine: Engine) -> "DocumentVectors":
             self._unpack(engine, number)  # which says if there is none
@@ -666,12 +667,9 @@ class Index:
         return self._identified
 
     def _matching_encoder(self) -> "Encoder":
-        """Return the encoder, checking before and after loading that it made the library."""
-        recorded = self.state.model
-        if self._encoder is None:
-            check_model(self.path, recorded, self._identity())
+        """Return the encoder, checking that it made the library."""
         encoder = self.encoder
-        check_model(self.path, recorded, self._identity())
+        check_model(self.path, self.state.model, self._identity())
         return encoder
 
     def _query_encoder(self, query: str) -> "Encoder | QueryEncoder":

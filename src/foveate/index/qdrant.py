@@ -94,7 +94,7 @@ class QdrantStore:
                 f"there is no library in {self.place}: `foveate library export DIR {self.place}` "
                 "makes one"
             )
-        return QdrantEngine(self, *state)
+        return QdrantEngine(self, state)
 
     def open(self) -> None:
         """Check that there is a library.
@@ -107,9 +107,9 @@ class QdrantStore:
     def stamp(self) -> tuple[int, ...]:
         """Return a value that changes when the library does."""
         state = self._state()
-        return () if state is None else (state[0].version,)
+        return () if state is None else (state.version,)
 
-    def _state(self) -> tuple[State, Totals] | None:
+    def _state(self) -> State | None:
         if not self.exists():
             return None
         with self.explained():
@@ -117,9 +117,10 @@ class QdrantStore:
         if not points:
             return None
         held: dict[str, Any] = points[0].payload or {}
-        given = {**held["state"], "model": ModelRecord(**held["state"]["model"])}
-        state = State(**{**given, "unrelated": tuple(given["unrelated"])})
-        return state, Totals.from_list(held["totals"])
+        model, totals = ModelRecord(**held["model"]), Totals.from_list(held["totals"])
+        return State(
+            **held | {"model": model, "totals": totals, "unrelated": (*held["unrelated"],)}
+        )
 
     def write(self, engine: "LanceEngine") -> int:
         """Add the documents of a library that are not there yet, and remove those that are gone.
@@ -131,7 +132,7 @@ class QdrantStore:
             LibraryError: The collection holds something else.
         """
         held = self._state()
-        if held is not None and held[0].library != engine.state.library:
+        if held is not None and held.library != engine.state.library:
             raise LibraryError(f"{self.place} holds another library: name a new collection")
         with self.explained():
             if not self.exists():
@@ -149,7 +150,7 @@ class QdrantStore:
                 some = ", ".join(map(str, new[start : start + _DOCUMENTS]))
                 rows = engine.read(engine.table.schema.names, f"document IN ({some})")
                 # A document is there once its own row is, which is its last.
-                self._send(_points(rows.sort_by("key"), engine.totals))
+                self._send(_points(rows.sort_by("key"), engine.state.totals))
                 number += rows.num_rows
             counts = WordCounts.total(list(engine.store.word_counts(engine.table).values()))
             words = zip(counts.words.to_pylist(), counts.frequencies.tolist(), strict=True)
@@ -157,8 +158,8 @@ class QdrantStore:
             self._send(
                 _point(_id(word), {"frequencies": having, **version}) for word, having in words
             )
-            held_now = {"state": asdict(engine.state), "totals": engine.totals.to_list()}
-            self._send([_point(_STATE, held_now | version)])
+            totals = {"totals": engine.state.totals.to_list()}
+            self._send([_point(_STATE, asdict(engine.state) | totals)])
             # Words that no text has any more are those of an earlier version.
             no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
             current = _matches("version", [engine.state.version])
@@ -206,13 +207,11 @@ class QdrantEngine:
     Args:
         store: Where it is.
         state: See `Engine`.
-        totals: See `Engine`.
     """
 
-    def __init__(self, store: QdrantStore, state: State, totals: Totals) -> None:
+    def __init__(self, store: QdrantStore, state: State) -> None:
         self.store = store
         self.state = state
-        self.totals = totals
 
     def candidates(
         self,
@@ -286,7 +285,7 @@ class QdrantEngine:
         having = {point.id: (point.payload or {})["frequencies"] for point in points}
         idx = list(TERMS).index(level)
         counts = np.array([having[name][idx] if name in having else 0 for name in ids])
-        return weights_of(counts, self.totals, level)
+        return weights_of(counts, self.state.totals, level)
 
     def check(self, where: str) -> None:
         """See `Engine`."""

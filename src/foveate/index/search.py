@@ -213,7 +213,7 @@ class Request:
     def _candidates(self, top_k: int, level: Level) -> tuple[Ids, Ids]:
         """Have the engine propose rows, see `Engine.candidates`."""
         k = max(LEAST_CANDIDATES, _CANDIDATES_PER_RESULT * top_k)
-        k = min(k, int(self.engine.totals.texts.sum()))
+        k = min(k, sum(self.engine.state.totals.texts))
         weights = self._weigh_terms(level)
         order = np.argsort(-weights, kind="stable")
         number = np.searchsorted(weights[order].cumsum(), _COUNTING) + 1
@@ -297,7 +297,7 @@ class Request:
             return scores
         texts = rows[TERMS[level]].to_pylist()  # in which Python counts faster than Arrow
         num_terms = np.array([text.count(" ") / 2 for text in texts])
-        limits = held_back(num_terms / self.engine.totals.mean_length(level))
+        limits = held_back(num_terms / self.engine.state.totals.mean_length(level))
         for term, weight in zip(self._terms, self._weigh_terms(level), strict=True):
             pattern = f" {term} "
             counts = np.array([text.count(pattern) for text in texts])

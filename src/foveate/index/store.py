@@ -122,8 +122,7 @@ class State:
         library: Drawn at random when the library was created, so that another one that takes its
             place is noticed.
         next_document: Number of the next document.
-        num_documents: Number of documents.
-        num_sentences: Number of sentences.
+        totals: How many texts and terms it has.
         unrelated: `(dimension,)`, the mean of the vectors of sentences that have nothing to do with
             each other, see `foveate.tasks.relevance`.
     """
@@ -132,9 +131,18 @@ class State:
     version: int
     library: str
     next_document: int
-    num_documents: int
-    num_sentences: int
+    totals: Totals
     unrelated: tuple[float, ...]
+
+    @property
+    def num_documents(self) -> int:
+        """Number of documents."""
+        return self.totals.num_texts("document")
+
+    @property
+    def num_sentences(self) -> int:
+        """Number of sentences."""
+        return self.totals.num_texts("sentence")
 
 
 class Store:
@@ -166,11 +174,9 @@ class Store:
             LibraryError: The path is a file.
             OSError: The object store cannot be read.
         """
-        if self.folder is None:
-            return self._find() is not None
-        if self.folder.exists() and not self.folder.is_dir():
+        if self.folder and self.folder.exists() and not self.folder.is_dir():
             raise LibraryError(f"{self.folder} is a file: a library is a folder, name another path")
-        return any(Path(self.uri, "_versions").glob("*.manifest"))
+        return self._find() is not None
 
     def _find(self) -> Any:
         """Return the table; None if there is none."""
@@ -216,24 +222,21 @@ class Store:
 
         return LanceEngine(self)
 
-    def state_of(self, table: Any) -> tuple[State, Totals]:
-        """Return the state of an opened table, and what it holds."""
+    def state_of(self, table: Any) -> State:
+        """Return the state of an opened table."""
         made_by = json.loads(table.schema.metadata[_METADATA])
         rows = self.read(table, ["totals"], f"key = {_HEAD}")
         if rows.num_rows != 1:
             raise self.unreadable("the row that counts what it holds is missing")
         next_document, *counts = rows["totals"][0].as_py()
-        totals = Totals.from_list(counts)
-        state = State(
+        return State(
             ModelRecord(**made_by["model"]),
             table.version,
             made_by["library"],
             next_document,
-            totals.num_texts("document"),
-            totals.num_texts("sentence"),
+            Totals.from_list(counts),
             tuple(made_by["unrelated"]),
         )
-        return state, totals
 
     def word_counts(self, table: Any) -> dict[int, WordCounts]:
         """Return how often words occur: the counts in each row that has some, by its key."""
@@ -255,9 +258,10 @@ class Store:
         Raises:
             FileNotFoundError: See `open`.
         """
-        if self.folder is None or not self.exists():
+        versions = Path(self.uri, "_versions")
+        if self.folder is None or not versions.exists():
             return (self.open().version,)
-        stat = Path(self.uri, "_versions").stat()
+        stat = versions.stat()
         return stat.st_mtime_ns, stat.st_ino
 
     def size(self) -> int:
@@ -341,7 +345,7 @@ class Store:
             with self.explained(is_write=True):
                 self._create(model, of_model)
         table = self.open()
-        check_model(self.place, self.state_of(table)[0].model, model)
+        check_model(self.place, self.state_of(table).model, model)
         with self.explained(is_write=True):
             known = {one.name for one in table.describe_indices()}
             for column, kind in _INDEXES.items():
@@ -403,8 +407,8 @@ class Writer:
     def __init__(self, store: Store, table: Any) -> None:
         self.store = store
         self.table = table
-        state, self._totals = store.state_of(table)
-        self.next_document = state.next_document
+        state = store.state_of(table)
+        self._totals, self.next_document = state.totals, state.next_document
         self._counts = store.word_counts(table)
         self._added: list[Written] = []
         self._outdated: list[int] = []
