@@ -52,7 +52,7 @@ class LanceEngine:
             self._threads.submit(self._propose, where, nearest={**by_vector, "q": vector})
             for vector in vectors
         ]
-        matching = np.zeros(0, np.uint64)
+        matching: Ids = np.zeros(0, np.uint64)
         if terms:
             query = MatchQuery(" ".join(terms), TERMS[level])
             matching = self._propose(where, full_text_query=query, limit=k)

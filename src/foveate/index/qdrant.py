@@ -223,7 +223,7 @@ class QdrantEngine:
     ) -> tuple[Ids, Ids]:
         """See `Engine`."""
         nearest = [self._propose(vector.tolist(), "vector", where, k) for vector in vectors]
-        matching = np.zeros(0, np.int64)
+        matching: Ids = np.zeros(0, np.int64)
         if terms:
             weights = self.term_weights(terms, level)
             values = dict(zip(map(_dimension, terms), weights, strict=True))
