@@ -761,6 +761,11 @@ def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Sto
     if not is_url(path):
         return Store(Path(path), options)
     url = re.sub(":/+", "://", os.fspath(path), count=1)  # a Path drops one
+    if url.startswith("db://"):
+        raise ValueError(
+            f"{url} is a database of LanceDB Cloud, which only LanceDB's own client can search: "
+            "keep the library in an object store (s3://…, gs://…, az://…), or export it to Qdrant"
+        )
     if not url.startswith("qdrant://"):
         return Store(url, options)
     try:
