@@ -130,11 +130,12 @@ class Request:
         """Return the sentences that match best, best first, with a column `score`."""
         proposed = np.concatenate(self._candidates(top_k, "sentence"))
         rows = of_level(self.engine.take(proposed, _SCORED), "sentence")
-        # Sections have long texts, and add so little that most sentences cannot be among the best.
+        # Sections have long texts, and cannot add enough to bring all sentences among the best.
         _, of_section, _, of_section_words = self._sentence_weights
+        most = 2 * of_section + of_section_words * self._weigh_terms("section").sum()
         own = self._score_by_themselves(rows)
         least = np.partition(own, -top_k)[-top_k] if top_k < len(own) else -np.inf
-        rows = rows.filter(pa.array(own >= least - 2 * of_section - of_section_words))
+        rows = rows.filter(pa.array(own >= least - most))
         scores = self.score_sentences(rows)
         rows = rows.append_column("score", pa.array(scores))
         return rows.take(np.lexsort((keys_of(rows), -scores))[:top_k])
