@@ -15,10 +15,6 @@ Then the first of these clusters builds the library again, and
 - after two thirds, the head is killed. The run fails, a new cluster is started, and the run is
   started again: `unchanged` are the files that it need not add again.
 
-`writer` says how many sentences a second one process writes, when others encode: rows of these
-files with random vectors are written again and again, until the library has `--sentences`. How
-long each tenth took shows whether the rate falls as the library grows.
-
 Each library is compared with that of the one process: `same_rows` says whether all tables are
 equal bit for bit, but for the numbers of documents and the times at which files were added;
 `same_hits` whether queries have the same hits with the same scores.
@@ -33,11 +29,10 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +40,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"
 
 import pyarrow as pa
-import torch
 
 import arguments
 import report
-from foveate import Document, Index
-from foveate.index.build import Builder, Job, in_this_process
+from foveate import Index
 from foveate.index.ray import RayCluster
-from foveate.index.reading import File, Part, Unit, group_files
-from foveate.index.sources import Source
 from foveate.index.store import Store
-from foveate.inference import DocumentVectors
 from foveate.tasks.hits import Hit
 from library import make_queries, write_files
 
@@ -140,60 +130,6 @@ def cluster(num_nodes: int) -> Iterator[Any]:
         nodes.shutdown()
 
 
-class RandomVectors:
-    """An encoder that takes no time."""
-
-    def __init__(self, dimension: int) -> None:
-        self.dimension = dimension
-
-    def encode(self, documents: Sequence[Document], **options: Any) -> list[DocumentVectors]:
-        return [
-            DocumentVectors(
-                torch.randn(self.dimension),
-                torch.randn(len(list(document.walk())), self.dimension),
-                torch.randn(len(document.spans()), self.dimension),
-            )
-            for document in documents
-        ]
-
-
-def measure_writer(library: Path, files: Path, num_sentences: int) -> dict[str, Any]:
-    """Write parts that are ready again and again."""
-    model = Index.open(library, device="cpu")._identity()
-    encoder: Any = RandomVectors(model.dimension)
-    sources = [File(str(path), path.stat().st_size, Source(path)) for path in files.iterdir()]
-    tenths: list[float] = []
-
-    def workers(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
-        for copy, part in enumerate(cycle(parts)):
-            written = builder.changes.num_sentences
-            if written >= num_sentences * (len(tenths) + 1) / 10:
-                tenths.append(time.perf_counter() - start)
-                if len(tenths) == 10:
-                    return
-            done = [one._replace(name=f"{one.name}-{copy}") for one in part.done]
-            builder._known |= {one.name: None for one in done}
-            yield replace(part, done=done)
-
-    with Store(library).writing(model, lambda: [0.0] * model.dimension) as writer:
-        job = Job(writer, lambda: encoder, model, False, {})
-        parts = list(in_this_process(job, group_files(sources)))
-        builder = Builder(job, workers)
-        start = time.perf_counter()
-        builder.add([], [])
-        builder.commit()
-        writer.tidy(is_end=True)
-        seconds = time.perf_counter() - start
-    sentences = builder.changes.num_sentences
-    return {
-        "sentences": sentences,
-        "seconds": seconds,
-        "sentences_per_s": sentences / seconds,
-        "seconds_of_tenths": [after - before for before, after in pairwise([0.0, *tenths])],
-        "bytes_per_sentence": Index.open(library).size() / sentences,
-    }
-
-
 def kill_worker(nodes: Any) -> None:
     """Kill the process that encodes on one of the nodes."""
     raylets = {node.all_processes["raylet"][0].process.pid for node in nodes.list_all_nodes()}
@@ -217,7 +153,7 @@ def kill_head(nodes: Any) -> None:
 def compare(library: Path, expected: Path) -> dict[str, bool]:
     """Compare two libraries, row by row and by what is found in them."""
     index, other = Index.open(library, device="cpu"), Index.open(expected, device="cpu")
-    queries = make_queries(other, 50)
+    queries = make_queries(expected, 50)
     hits = all(found(index, query) == found(other, query) for query in queries)
     return {
         "same_rows": rows(index) == rows(other),
@@ -271,7 +207,6 @@ class Experiment:
 def parse_options() -> argparse.Namespace:
     parser = arguments.parser(__doc__, "data", "model", output=report.RESULTS / "cluster.json")
     parser.add_argument("--documents", type=int, default=200)
-    parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--nodes", type=int, nargs="+", default=[2], help="sizes of clusters")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -295,7 +230,7 @@ def main() -> None:
         "head_restarted": ("head", options.nodes[0]),
     }
     results: dict[str, Any] = {"documents": options.documents, "clusters": []}
-    planned = [*(f"{number} nodes" for number in options.nodes), *interruptions, "writer"]
+    planned = [*(f"{number} nodes" for number in options.nodes), *interruptions]
 
     def save(done: str) -> None:
         planned.remove(done)
@@ -312,8 +247,6 @@ def main() -> None:
     for name, how in interruptions.items():
         results[name] = experiment.build(*how)
         save(name)
-    results["writer"] = measure_writer(work / "writer", files, options.sentences)
-    save("writer")
     print(json.dumps(results, indent=1))
 
 

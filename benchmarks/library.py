@@ -1,33 +1,39 @@
 """A library on disk: how fast it is built, how large it is, and how fast it is searched.
 
-    python benchmarks/library.py --documents 2000 --sizes 10000 100000 1000000
+    python benchmarks/library.py --documents 100 --sizes 10000 100000 1000000
+    python benchmarks/library.py --base sea.library --sizes 10000000 --processes 16 --queries 300
 
 Proposals, PEPs and papers of `../shared/data` are written as files, one each, and added to a
 library; the time includes reading and encoding them. Then one of them is changed, and the library
-is brought up to date. Libraries of the given numbers of sentences are made of that one by copies
-whose vectors have noise of `--noise` (of length 1 before it is scaled), normalized again; their
-texts are the same, so that as many share a word as do in real ones.
+is brought up to date. Libraries of the given numbers of sentences are made of that one, or of
+`--base`, by copies whose vectors have noise of `--noise` (of length 1 before it is scaled),
+normalized again; their texts are the same, so that as many share a word as do in real ones.
 
-A first query is one right after the library was opened; the files are in the system's cache by
-then. Warm ones come later, each for the first time. The time to encode the queries is measured
-apart, and is not part of them. Queries are sentences of the documents, cut to eight words. They are
-compared with FAISS's flat index and inverted lists, and with bm25s, over the same sentences.
+Each of them is searched by a process of its own on two cores, whose memory is measured. A first
+query is one right after the library was opened; the files are in the system's cache by then. Warm
+ones come later, each for the first time. The time to encode the queries is measured apart, and is
+not part of them. Queries are sentences of the documents, cut to eight words. They are compared with
+FAISS's flat index and inverted lists, and with bm25s, over the same sentences.
 
 `recall` is how many of the ten best hits are found that are found if Lance proposes a hundred
-times as many candidates.
+times as many candidates, from all lists of its index.
+
+At last one document is added and replaced, and as many are as need maintenance of the indexes.
 """
 
 import argparse
 import json
+import multiprocessing
+import os
 import random
-import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,25 +43,26 @@ import pyarrow.compute as pc
 import arguments
 import report
 from foveate import Document, Index
-from foveate.index import search
+from foveate.index import lance, search
 from foveate.index.records import renumber
 from foveate.index.schema import vectors_of
-from foveate.index.store import Store, Writer
-from foveate.inference import Encoder
+from foveate.index.store import ROWS_PER_FILE, ROWS_WITHOUT_INDEX, Store, Written, write
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from structured_documents import read_records
 
+T = TypeVar("T")
+
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
 WORDS_PER_QUERY = 8
+SEARCH_CORES = 2
 QUERIES_BEFORE = 20
 """Queries after which they count as warm."""
 COMPARED_QUERIES = 30
 """Queries whose hits are compared with those of many candidates."""
 
 MANY_CANDIDATES = 20_000
-SENTENCES_PER_COMMIT = 50_000
 
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
@@ -85,61 +92,84 @@ def write_files(folder: Path, data: Path, num_documents: int) -> None:
 
 
 class Encoded:
-    """An encoder whose queries have been encoded before."""
+    """The default model, whose queries have been encoded before."""
 
-    def __init__(self, encoder: Encoder, queries: Sequence[str]) -> None:
-        self.context = encoder.context
-        self.min_likely_score = encoder.min_likely_score
+    def __init__(self, queries: Sequence[str]) -> None:
+        from foveate.inference.query_encoder import QueryEncoder
+
+        self._encoder = QueryEncoder()
+        self.context = self._encoder.context
+        self.min_likely_score = self._encoder.min_likely_score
         self.seconds: list[float] = []
-        self._encoder = encoder
         self._vectors: dict[str, npt.NDArray[np.float32]] = {}
         for query in queries:
-            seconds, vectors = timed(partial(encoder.encode_queries, [query]))
+            seconds, vectors = timed(partial(self._encoder.encode_queries, [query]))
             self.seconds.append(seconds)
-            self._vectors[query] = vectors.numpy()[0]
+            self._vectors[query] = vectors[0]
 
     def encode_queries(self, queries: Sequence[str]) -> npt.NDArray[np.float32]:
         if new := [query for query in queries if query not in self._vectors]:  # parts of a query
-            self._vectors |= zip(new, self._encoder.encode_queries(new).numpy(), strict=True)
+            self._vectors |= zip(new, self._encoder.encode_queries(new), strict=True)
         return np.stack([self._vectors[query] for query in queries])
 
 
-def enlarge(base: Index, path: Path, num_sentences: int, noise: float) -> Index:
-    """Make a library of copies of another one, whose vectors have noise."""
-    state = base.state
-    rows = Store(base.path).open().to_table(filter="document >= 0").sort_by("key")
-    rng = np.random.default_rng(0)
+def in_process(run: Callable[..., T], *arguments: Any) -> T:
+    """Run a function in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(run, *arguments).result()
+
+
+def rows_of_base(base: Path) -> pa.Table:
+    return Store(base).open().to_table(filter="document >= 0").sort_by("key")
+
+
+def enlarge(
+    base: Path, path: Path, num_sentences: int, noise: float, processes: int = 1
+) -> dict[str, float]:
+    """Make a library of copies of another one, whose vectors have noise; return the seconds.
+
+    Each process writes as many copies at a time as a file of the table holds.
+    """
+    start = time.perf_counter()
+    state, rows = Index.open(base).state, rows_of_base(base)
+    sizes = rows.filter(pc.equal(rows["level"], "document"))["num_sentences"].to_numpy()
+    copies, rest = divmod(num_sentences, int(sizes.sum()))
+    kept = [len(sizes)] * copies + [int((np.cumsum(sizes) <= rest).sum())]
+    per_file = max(ROWS_PER_FILE // rows.num_rows, 1)
+    tasks = [
+        {copy: kept[copy] for copy in range(first, min(first + per_file, len(kept))) if kept[copy]}
+        for first in range(0, len(kept), per_file)
+    ]
+    seconds = {}
     with Store(path).writing(state.model, lambda: state.unrelated) as writer:
-        num_added = num_uncommitted = copy = 0
-        while num_added < num_sentences:
-            num_new = add_copy(writer, rows, copy, num_sentences - num_added, rng, noise)
-            num_added, num_uncommitted = num_added + num_new, num_uncommitted + num_new
-            copy += 1
-            if num_uncommitted >= SENTENCES_PER_COMMIT:
-                writer.commit()
-                num_uncommitted = 0
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, spawn) as pool:
+            make = partial(write_copies, base, path, noise)
+            for written in pool.map(make, filter(None, tasks)):
+                writer.add_written(written)
         writer.commit()
-        writer.optimize()
-    return Index.create(path, exist_ok=True, model=base.encoder)
+        seconds["written_s"] = time.perf_counter() - start
+        print(f"{num_sentences:,} sentences written: {seconds['written_s']:.1f} s", flush=True)
+        seconds["indexed_s"], _ = timed(writer.optimize)
+        print(f"indexed: {seconds['indexed_s']:.1f} s", flush=True)
+    return seconds
 
 
-def add_copy(
-    writer: Writer,
-    rows: pa.Table,
-    copy: int,
-    max_sentences: int,
-    rng: np.random.Generator,
-    noise: float,
-) -> int:
-    """Add a copy of the first documents that have so many sentences together; return how many."""
-    documents = rows.filter(pc.equal(rows["level"], "document"))
-    sizes = documents["num_sentences"].to_numpy()
-    num_kept = max(int((np.cumsum(sizes) <= max_sentences).sum()), 1)
-    numbers = documents["document"].to_numpy()[:num_kept]
-    rows = rows.filter(pa.array(np.isin(rows["document"].to_numpy(), numbers)))
-    rows = renumber(rows, writer.new_documents(int(numbers.max()) + 1))
+def write_copies(base: Path, path: Path, noise: float, copies: dict[int, int]) -> Written:
+    """Write copies of the first documents of a library: so many in each copy."""
+    rows, store = rows_of_base(base), Store(path)
+    made = pa.concat_tables([copy_of(rows, *copy, noise) for copy in copies.items()])
+    return write(made, store.open(), store)
+
+
+def copy_of(rows: pa.Table, copy: int, num_documents: int, noise: float) -> pa.Table:
+    """Return a copy of the first documents in some rows."""
+    numbers = rows["document"].unique().to_numpy()
+    rows = rows.filter(pc.is_in(rows["document"], pa.array(numbers[:num_documents])))
+    rows = renumber(rows, copy * (int(numbers.max()) + 1))
     vectors = vectors_of(rows["vector"]).astype(np.float32)
     if copy:
+        rng = np.random.default_rng(copy)
         vectors += noise * rng.standard_normal(vectors.shape, np.float32) / len(vectors.T) ** 0.5
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     halves = pa.array(vectors.astype(np.float16).reshape(-1))
@@ -151,25 +181,23 @@ def add_copy(
     for column, values in changed.items():
         idx = rows.column_names.index(column)
         rows = rows.set_column(idx, rows.schema.field(column), values)
-    writer.add(rows)
-    return int(sizes[:num_kept].sum())
+    return rows
 
 
-def rows_of(index: Index, column: str) -> pa.ChunkedArray:
+def rows_of(path: Path, column: str) -> pa.ChunkedArray:
     """Return a column of the sentences of a library."""
-    table = Store(index.path).open()
-    return table.to_table([column], filter="level = 'sentence'")[column]
+    return Store(path).open().to_table([column], filter="level = 'sentence'")[column]
 
 
-def make_queries(index: Index, number: int) -> list[str]:
+def make_queries(path: Path, number: int) -> list[str]:
     rng = random.Random(0)
-    texts = rows_of(index, "text").to_pylist()
+    texts = rows_of(path, "text").to_pylist()
     long = [text for text in texts if len(text.split()) >= WORDS_PER_QUERY]
     chosen = rng.sample(long, min(number, len(long)))
     return [" ".join(text.split()[:WORDS_PER_QUERY]) for text in chosen]
 
 
-def timed(run: Any) -> tuple[float, Any]:
+def timed(run: Callable[[], T]) -> tuple[float, T]:
     start = time.perf_counter()
     result = run()
     return time.perf_counter() - start, result
@@ -183,36 +211,56 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
-def measure_queries(index: Index, queries: list[str], peers: bool) -> dict[str, Any]:
-    """Measure first and warm queries, and those of other programs."""
-    state = index.state
-    result: dict[str, Any] = {"sentences": state.num_sentences, "documents": state.num_documents}
-    encoded: Any = Encoded(index.encoder, queries)
-    result["encoding"] = percentiles(encoded.seconds)
+def measure_queries(path: Path, queries: list[str]) -> dict[str, Any]:
+    """Measure first and warm queries, and the memory of a process on few cores."""
+    run = searcher(path, encoded := Encoded(queries))
+    state = Index.open(path).state
+    result: dict[str, Any] = {
+        "sentences": state.num_sentences,
+        "documents": state.num_documents,
+        "encoding": percentiles(encoded.seconds),
+    }
     for by in get_args(Unit):
-        fresh = Index.open(index.path, model=index.encoder)
-
-        def run(query: str, by: Unit = by, fresh: Index = fresh) -> Any:
-            return fresh._read(lambda engine: search.find(query, engine, encoded, by, 10, None))
-
-        first, _ = timed(partial(run, queries[0]))
-        if by == "passage":
-            result["first_s"] = first
+        first, _ = timed(partial(run, by, queries[0]))
+        result.setdefault("first_s", first)
         for query in queries[1:QUERIES_BEFORE]:
-            run(query)
-        result[by] = percentiles([timed(partial(run, q))[0] for q in queries[QUERIES_BEFORE:]])
-        some = queries[:COMPARED_QUERIES]
-        found = [places(run(query)) for query in some]
-        least, search.LEAST_CANDIDATES = search.LEAST_CANDIDATES, MANY_CANDIDATES
-        best = [places(run(query)) for query in some]
-        search.LEAST_CANDIDATES = least
-        shares = [len(a & b) / len(b) for a, b in zip(found, best, strict=True)]
-        result[by]["recall"] = float(np.mean(shares))
-    result["memory_MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    if peers:
-        result |= measure_faiss(index, encoded, queries)
-        result["bm25s"] = measure_bm25s(index, queries)
+            run(by, query)
+        result[by] = percentiles([timed(partial(run, by, q))[0] for q in queries[QUERIES_BEFORE:]])
+        print(by, result[by], flush=True)
+    result["memory_MB"] = peak_memory()
+    print(f"memory: {result['memory_MB']:.0f} MB", flush=True)
     return result
+
+
+def measure_recall(path: Path, queries: list[str]) -> dict[str, float]:
+    """Compare hits with those of many candidates, of which this process then always takes many."""
+    run = searcher(path, Encoded(queries))
+    found_by = {by: [places(run(by, query)) for query in queries] for by in get_args(Unit)}
+    search.LEAST_CANDIDATES, lance._PROBES = MANY_CANDIDATES, 10**6
+    search._LEAST_UNITS = MANY_CANDIDATES // 20
+    search._COMPARED_PER_RESULT = MANY_CANDIDATES // 200
+    recall = {}
+    for by, found in found_by.items():
+        best = [places(run(by, query)) for query in queries]
+        shares = [len(a & b) / len(b) for a, b in zip(found, best, strict=True)]
+        recall[by] = float(np.mean(shares))
+        print(f"{by}: recall {recall[by]:.4f}", flush=True)
+    return recall
+
+
+def searcher(path: Path, encoder: Any) -> Callable[[Unit, str], list[Hit]]:
+    """Return what finds the ten best hits in a library, on few cores."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:SEARCH_CORES])
+    index = Index.open(path)
+    return lambda by, query: index._read(
+        lambda engine: search.find(query, engine, encoder, by, 10, None)
+    )
+
+
+def peak_memory() -> float:
+    """Return the most memory that this process has had, in MB; `getrusage` adds its parent's."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 def places(hits: Sequence[Hit]) -> set[tuple[int, int, int]]:
@@ -221,17 +269,23 @@ def places(hits: Sequence[Hit]) -> set[tuple[int, int, int]]:
     return {(hit.document_idx, x.start, x.end) for hit, x in zip(hits, spans, strict=True)}
 
 
-def measure_faiss(index: Index, encoded: Encoded, queries: list[str]) -> dict[str, Any]:
-    """Search the vectors of all sentences with FAISS."""
+def measure_peers(path: Path, queries: list[str]) -> dict[str, Any]:
+    """Search the vectors of all sentences with FAISS, and their texts with bm25s."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:SEARCH_CORES])
+    return measure_faiss(path, queries) | {"bm25s": measure_bm25s(path, queries)}
+
+
+def measure_faiss(path: Path, queries: list[str]) -> dict[str, Any]:
     import faiss
 
-    matrix = vectors_of(rows_of(index, "vector")).astype(np.float32)
-    flat = faiss.IndexFlatIP(matrix.shape[1])
-    flat.add(matrix)
+    encoded = Encoded(queries[:COMPARED_QUERIES])
+    matrix = vectors_of(rows_of(path, "vector")).astype(np.float32)
     num_lists = round(len(matrix) ** 0.5)
     lists = faiss.index_factory(matrix.shape[1], f"IVF{num_lists},Flat", faiss.METRIC_INNER_PRODUCT)
     seconds, _ = timed(lambda: (lists.train(matrix), lists.add(matrix)))
     lists.nprobe = 50
+    flat = faiss.IndexFlatIP(matrix.shape[1])
+    flat.add(matrix)
     result: dict[str, Any] = {"faiss_ivf_built_s": seconds}
     for name, one in (("faiss_flat", flat), ("faiss_ivf", lists)):
         vectors = [encoded.encode_queries([query]) for query in queries[:COMPARED_QUERIES]]
@@ -239,11 +293,11 @@ def measure_faiss(index: Index, encoded: Encoded, queries: list[str]) -> dict[st
     return result
 
 
-def measure_bm25s(index: Index, queries: list[str]) -> dict[str, float]:
+def measure_bm25s(path: Path, queries: list[str]) -> dict[str, float]:
     import bm25s
 
     retriever = bm25s.BM25()
-    texts = rows_of(index, "text").to_pylist()
+    texts = rows_of(path, "text").to_pylist()
     retriever.index(bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False)
 
     def retrieve(query: str) -> None:
@@ -260,6 +314,7 @@ def measure_build(index: Index, files: Path) -> dict[str, Any]:
     add = partial(index.add, files, on_error=lambda name, error: None)
     seconds, changes = timed(add)
     build = {
+        "device": str(index.encoder.model.device),
         "documents": changes.num_documents,
         "sentences": changes.num_sentences,
         "seconds": seconds,
@@ -280,18 +335,36 @@ def measure_build(index: Index, files: Path) -> dict[str, Any]:
 
 
 def measure_size(
-    base: Index, path: Path, num_sentences: int, noise: float, queries: list[str], peers: bool
+    base: Path, path: Path, size: int, options: argparse.Namespace, queries: list[str]
 ) -> dict[str, Any]:
-    """Search a library of copies, add a document to it, and remove it."""
-    seconds, large = timed(partial(enlarge, base, path, num_sentences, noise))
-    result = {"written_s": seconds, **measure_queries(large, queries, peers)}
+    """Search a library of copies, add documents to it, and replace one."""
+    result: dict[str, Any] = enlarge(base, path, size, options.noise, options.processes)
+    result |= in_process(measure_queries, path, queries)
+    result["recall"] = in_process(measure_recall, path, queries[:COMPARED_QUERIES])
+    if size <= options.peers:
+        result |= in_process(measure_peers, path, queries)
+    large = Index.open(path)
     result["bytes_per_sentence"] = large.size() / result["sentences"]
+    _ = large.encoder  # is loaded beforehand
     document = Document.from_text("A page of one sentence is added.", source="added")
     result["one_document_added_s"], _ = timed(partial(large.add, document))
     document = Document.from_text("Another page takes its place.", source="added")
     result["one_document_replaced_s"], _ = timed(partial(large.add, document))
-    shutil.rmtree(large.path)
+    result["maintained_s"] = measure_maintenance(base, path)
+    shutil.rmtree(path)
     return result
+
+
+def measure_maintenance(base: Path, path: Path) -> float:
+    """Add rows until the indexes are brought up to date, and return how long that takes."""
+    state, rows = Index.open(path).state, rows_of_base(base)
+    with Store(path).writing(state.model, lambda: state.unrelated) as writer:
+        for _ in range(ROWS_WITHOUT_INDEX // rows.num_rows + 1):
+            writer.add(renumber(rows, writer.new_documents(rows["document"][-1].as_py() + 1)))
+            writer.commit()
+        seconds, _ = timed(partial(writer.tidy, is_end=True))
+    print(f"indexes brought up to date: {seconds:.1f} s", flush=True)
+    return seconds
 
 
 def show(results: dict[str, Any]) -> None:
@@ -303,6 +376,7 @@ def show(results: dict[str, Any]) -> None:
         "sections p50",
         "documents p50",
         "recall",
+        "MB",
     ]
     rows = [
         [
@@ -312,7 +386,8 @@ def show(results: dict[str, Any]) -> None:
             size["passage"]["p99_ms"],
             size["section"]["p50_ms"],
             size["document"]["p50_ms"],
-            size["passage"]["recall"],
+            size["recall"]["passage"],
+            size["memory_MB"],
         ]
         for size in results["sizes"]
     ]
@@ -323,9 +398,11 @@ def show(results: dict[str, Any]) -> None:
 def parse_options() -> argparse.Namespace:
     parser = arguments.parser(__doc__, "data", "device", output=report.RESULTS / "library.json")
     parser.add_argument("--documents", type=int, default=2000)
+    parser.add_argument("--base", type=Path, help="a library to copy instead of building one")
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--noise", type=float, default=0.3)
+    parser.add_argument("--processes", type=int, default=1, help="processes that write copies")
     parser.add_argument(
         "--peers", type=int, default=1_000_000, help="most sentences that other programs are given"
     )
@@ -336,26 +413,22 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     options = parse_options()
     folder = options.folder or Path(tempfile.mkdtemp())
-    files = folder / "files"
-    files.mkdir(parents=True)
-    write_files(files, options.data, options.documents)
-    given = {"device": options.device} if options.device else {}
-    index = Index.create(folder / "library", exist_ok=True, **given)
-    results: dict[str, Any] = {
-        "device": str(index.encoder.model.device),
-        "noise": options.noise,
-        "queries": options.queries,
-        **measure_build(index, files),
-    }
-    queries = make_queries(index, options.queries)
+    results: dict[str, Any] = {"noise": options.noise, "queries": options.queries}
+    base = options.base or folder / "library"
+    if not options.base:
+        files = folder / "files"
+        files.mkdir(parents=True)
+        write_files(files, options.data, options.documents)
+        given = {"device": options.device} if options.device else {}
+        results |= measure_build(Index.create(base, **given), files)
+    queries = make_queries(base, options.queries)
     results["sizes"] = []
     missing = [f"{size:,} sentences" for size in options.sizes]
     save = partial(report.save, options.output, results, "pylance", "pyarrow", "bm25s", "faiss-cpu")
     save(missing=missing)
     for number, size in enumerate(options.sizes, 1):
         path = folder / f"library-{size}"
-        peers = size <= options.peers
-        results["sizes"].append(measure_size(index, path, size, options.noise, queries, peers))
+        results["sizes"].append(measure_size(base, path, size, options, queries))
         save(missing=missing[number:])
     show(results)
 

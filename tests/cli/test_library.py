@@ -117,10 +117,6 @@ def test_damage_is_said_in_a_sentence(foveate, fish, library):
         (("index", "a.txt", "-l", "b", "--engine", "spark"), "there is no engine spark: name ray"),
         (("index", "a.txt", "-l", "b", "--workers", "2"), "--workers goes with --engine ray"),
         (
-            ("index", "a.txt", "-l", "b", "--engine", "ray", "--readers", "2"),
-            "--readers does not go with --engine ray, whose workers read: --workers",
-        ),
-        (
             ("index", "a.txt", "-l", "b", "--engine", "ray", "--device", "cpu"),
             "--device does not go with --engine ray: --gpus-per-worker says where workers run",
         ),

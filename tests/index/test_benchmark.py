@@ -1,12 +1,14 @@
 """The benchmark's libraries of noisy copies are whole."""
 
+from foveate import Index
 from library import as_markdown, enlarge, make_queries, write_files
 from tests.index.conftest import PARTS
 
 
 def test_copies_are_whole(index, folder, tmp_path):
     index.add(folder)
-    large = enlarge(index, tmp_path / "large", 25, noise=0.2)
+    enlarge(index.path, tmp_path / "large", 25, noise=0.2)
+    large = Index.open(tmp_path / "large", model=index.encoder)
     problems = large.verify()
     assert problems
     assert all("in their content_hash" in problem for problem in problems)
@@ -14,7 +16,7 @@ def test_copies_are_whole(index, folder, tmp_path):
     assert large.state.num_sentences == 25
     hits = large.search("herring", by="document", top_k=99)
     assert len(hits) == 2 * len(PARTS) + 3
-    assert all(query.count(" ") == 7 for query in make_queries(index, 9))
+    assert all(query.count(" ") == 7 for query in make_queries(index.path, 9))
 
 
 def test_papers_become_files(tmp_path, monkeypatch):

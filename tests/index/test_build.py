@@ -354,3 +354,9 @@ def test_urls_of_files_are_refused(index):
         ValueError, match=r"s3://bucket/papers/\*\.pdf is a URL, and files are read from"
     ):
         index.add("s3://bucket/papers/*.pdf")
+
+
+def test_a_database_of_lancedb_cloud_is_refused():
+    for use in (Index.open, Index.create):
+        with pytest.raises(ValueError, match="only LanceDB's own client can search: keep the libr"):
+            use("db://papers")

@@ -99,15 +99,6 @@ def command(
         ),
     ] = None,
     model: common.LibraryModel = None,
-    readers: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Number of processes on this machine that read files while another one encodes. "
-            "Default: if the model runs on a GPU, one for each core but one, at most 8; else 0.",
-            show_default=False,
-        ),
-    ] = None,
     json: common.Json = False,
     *,
     loading: common.Loading,
@@ -139,7 +130,6 @@ def command(
     cluster = _cluster(
         engine,
         loading.device,
-        readers,
         address=address,
         workers=workers,
         cpus_per_worker=cpus_per_worker,
@@ -149,7 +139,6 @@ def command(
     options = reading.options()
     common.prepare()
     from foveate.index import Index
-    from foveate.index.readers import ReaderPool
     from foveate.index.sources import find_sources
 
     if cluster:
@@ -174,7 +163,7 @@ def command(
             prune=prune,
             on_error=on_error,
             on_file=advance,
-            cluster=cluster or ReaderPool(readers),
+            cluster=cluster,
             **options,
         )
     say_skipped(changes.skipped)
@@ -215,9 +204,7 @@ def _show(library: "str | Path", changes: "Changes", state: "State") -> None:
     )
 
 
-def _cluster(
-    engine: str | None, device: str | None, readers: int | None, **options: Any
-) -> "RayCluster | None":
+def _cluster(engine: str | None, device: str | None, **options: Any) -> "RayCluster | None":
     """Return the cluster that the options name, if any."""
     given = {name: value for name, value in options.items() if value is not None}
     if engine is None:
@@ -230,8 +217,6 @@ def _cluster(
         raise ValueError(
             "--device does not go with --engine ray: --gpus-per-worker says where workers run"
         )
-    if readers is not None:
-        raise ValueError("--readers does not go with --engine ray, whose workers read: --workers")
     from foveate.index.ray import RayCluster
 
     return RayCluster(given.pop("address", None), **given)

@@ -223,7 +223,7 @@ def _show_summary_of_library(
     json: bool,
 ) -> None:
     """Print a summary of a library with the document and the place of each of its sentences."""
-    from foveate.index import LibrarySentence
+    from foveate.index.answers import LibrarySentence
     from foveate.tasks.hits import Hit
 
     hits = [

@@ -11,8 +11,8 @@ from foveate.documents.sentences import join_sentences
 from foveate.index.engine import Engine, keys_of
 from foveate.index.schema import documents_of, pack_keys, vectors_of
 from foveate.index.search import Request, language_of
-from foveate.index.vectors import document_vectors
-from foveate.inference import DocumentVectors, Encoder
+from foveate.index.vectors import read_vectors
+from foveate.inference import Encoder
 from foveate.tasks.candidates import candidates
 from foveate.tasks.context import Prompt, fit, weigh
 from foveate.tasks.prompt import outline
@@ -50,12 +50,6 @@ def only_document(engine: Engine, condition: str | None) -> int:
             "it by its path, or give a query"
         )
     return int(numbers[0])
-
-
-def read_vectors(engine: Engine, number: int) -> DocumentVectors:
-    """Return the vectors of a document, scaled to unit length and rounded to float16."""
-    columns = ("key", "level", "salience", "vector")
-    return document_vectors(engine.read(columns, f"document = {number}"))
 
 
 def of_library(summary: Summary, number: int) -> Summary:
@@ -96,6 +90,8 @@ def summarize(
         return Summary("", ())
     request = Request(query, engine, encoder, "document", condition)
     documents, _ = request.units(_DOCUMENTS)
+    if not documents.num_rows:
+        return Summary("", ())
     inside = request.inside(documents)
     keys: list[int] = []
     spans: list[Span] = []

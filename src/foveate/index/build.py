@@ -1,15 +1,14 @@
 """Adding files and documents to a library, and removing them.
 
-The builder finds the files that are new or have changed, and groups them into units. Workers read
-and encode the units, a few documents at a time: this process, or many others, which then write what
-they have encoded. The builder writes the rest, and commits.
+The builder finds the files that are new or have changed, and groups them into units, which this
+process reads, encodes and writes, a few documents at a time, or a cluster. The builder commits.
 """
 
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +19,12 @@ from foveate.documents import Document
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index import reading
+from foveate.index.library import Changes
 from foveate.index.reading import Done, File, Part, Unit, group_files, read_unit
 from foveate.index.records import FileRecord, renumber
 from foveate.index.schema import TIMES
 from foveate.index.sources import Source, describe
 from foveate.index.store import ModelRecord, Writer, quote_list
-from foveate.index.vectors import add_vectors
 from foveate.inference import Encoder
 
 COMMIT_CHARACTERS = 2**21
@@ -35,33 +34,6 @@ A file is never added in part: what is committed ends with the last document of 
 """
 
 _FILES_PER_LOOKUP = 256
-
-
-@dataclass(slots=True)
-class Changes:
-    """What was done to a library.
-
-    Attributes:
-        added: Number of files that were added.
-        updated: Number of files that had changed, and were replaced.
-        unchanged: Number of files that had not changed.
-        removed: Number of files that were removed.
-        num_documents: Number of documents that were added.
-        num_sentences: Number of their sentences.
-        failures: The name of each file, or part of one, that could not be read, and why. A file
-            that was added before and can no longer be read stays in the library as it was.
-        skipped: The files in folders that were left out because no reader takes their format, or
-            because they hold no document. A file that is named itself is read as text.
-    """
-
-    added: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    num_documents: int = 0
-    num_sentences: int = 0
-    failures: list[tuple[str, Exception]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
 
 
 class Known(NamedTuple):
@@ -77,10 +49,10 @@ class Job:
 
     Attributes:
         writer: The writer of the library.
-        load_encoder: Returns the model, which is loaded only if there is something to encode.
-        model: What identifies it.
-        stops_at_error: Whether to stop at the first file that cannot be read.
-        options: Options of `read_documents`.
+        load_encoder: See `read_unit`.
+        model: What identifies the model.
+        stops_at_error: See `read_unit`.
+        options: See `read_unit`.
     """
 
     writer: Writer
@@ -97,16 +69,7 @@ Workers = Callable[[Job, Iterator[Unit]], Iterator[Part]]
 def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
     """Read and encode units one after another."""
     for unit in units:
-        for part in read_unit(unit, job.options, job.stops_at_error):
-            yield encode(part, job.load_encoder)
-
-
-def encode(part: Part, load_encoder: Callable[[], Encoder]) -> Part:
-    """Encode what was read."""
-    if part.rows is None:
-        return part
-    vectors = load_encoder().encode(part.documents, show_progress=False)
-    return replace(part, documents=(), rows=add_vectors(part.rows, vectors))
+        yield from read_unit(unit, job.options, job.stops_at_error, job.load_encoder)
 
 
 class Builder:

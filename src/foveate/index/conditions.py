@@ -1,5 +1,6 @@
 """Conditions that the results of a search must satisfy."""
 
+import fnmatch
 import glob
 import os
 import re
@@ -10,7 +11,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TypedDict
 
-from foveate.index.engine import Engine
+from foveate.index.engine import Engine, fetch
 from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, pack_keys
 from foveate.index.store import quote
 
@@ -110,7 +111,7 @@ def as_condition(
         joined.append(f"regexp_like(source, {quote(_path_pattern(fspath(path)))})")
     if document is not None:
         number = index(document)
-        if not engine.fetch(pack_keys([number], "document", 0), ["key"]).num_rows:
+        if not fetch(engine, pack_keys([number], "document", 0), ["key"]).num_rows:
             raise ValueError(
                 f"the library has no document number {number}: documents() lists those that it has"
             )
@@ -215,25 +216,6 @@ def _path_pattern(path: str) -> str:
     folders = ("",) if os.path.isabs(names[0]) else ("", f"*{os.sep}")  # noqa: PTH117
     parts = ("", f"{os.sep}*", ":*")  # of a folder or an archive; a record
     patterns = [folder + name + part for name in names for folder in folders for part in parts]
-    return f"^(?s:{'|'.join(map(_as_expression, patterns))})$"
-
-
-_GLOB = re.compile(r"(\*)|(\?)|\[(!?)(\]?[^\]]*)\]|(.)", re.DOTALL)
-
-
-def _as_expression(pattern: str) -> str:
-    """Return the regular expression of a pattern with `*`, `?` and `[…]`.
-
-    Those of `fnmatch.translate` have what Rust's do not know.
-    """
-
-    def part(match: re.Match[str]) -> str:
-        star, mark, negation, characters, other = match.groups()
-        if star or mark:
-            return ".*" if star else "."
-        if other:
-            return re.escape(other)
-        escaped = re.sub(r"([\[\]\\^&~])", r"\\\1", characters)
-        return f"[{'^' if negation else ''}{escaped}]"
-
-    return _GLOB.sub(part, pattern)
+    # `fnmatch` says in its own words where a text ends, and has groups that Rust does not know.
+    expressions = [fnmatch.translate(one)[:-2].replace("(?>", "(?:") for one in patterns]
+    return f"^({'|'.join(expressions)})$"

@@ -8,8 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from foveate.index.schema import Level, are_of
-from foveate.index.statistics import Totals
 from foveate.index.store import State
+
+Ids = npt.NDArray[np.integer]
 
 
 class Engine(Protocol):
@@ -19,11 +20,9 @@ class Engine(Protocol):
 
     Attributes:
         state: The library's state.
-        totals: What it holds.
     """
 
     state: State
-    totals: Totals
 
     def __hash__(self) -> int:
         """Return a hash, which two engines may share."""
@@ -35,11 +34,9 @@ class Engine(Protocol):
         terms: Sequence[str],
         where: str | None,
         k: int,
-        *,
         level: Level,
-        columns: Sequence[str],
-    ) -> tuple[list[pa.Table], pa.Table]:
-        """Propose rows for a query.
+    ) -> tuple[Ids, Ids]:
+        """Propose rows for a query, by numbers of the engine's own that `take` understands.
 
         Args:
             vectors: `(parts, dimension)`, of the parts of the query, of unit length.
@@ -47,33 +44,15 @@ class Engine(Protocol):
             where: What the rows must satisfy.
             k: How many to propose for each part, and by their terms.
             level: The level of those that are proposed by their terms.
-            columns: What to read of them.
 
         Returns:
-            For each part, the rows of any level whose vectors are closest; and the rows of the
-            level that have the terms that count most.
+            The rows of any level whose vectors are closest to one of the parts; and the rows of the
+            level that have the terms that count most, best first.
         """
         ...
 
-    def fetch(
-        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
-    ) -> pa.Table:
-        """Read the rows with some keys that satisfy a condition, in the order of their keys."""
-        ...
-
-    def runs(
-        self,
-        firsts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.integer],
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """Read runs of rows with keys that follow each other, from their first keys, in any order.
-
-        Args:
-            firsts: `(runs,)`.
-            sizes: `(runs,)`.
-            columns: What to read.
-        """
+    def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
+        """Read rows that were proposed, each once, in any order."""
         ...
 
     def read(
@@ -95,6 +74,23 @@ class Engine(Protocol):
         ...
 
 
+def fetch(
+    engine: Engine,
+    keys: npt.NDArray[np.int64],
+    columns: Sequence[str],
+    where: str | None = None,
+) -> pa.Table:
+    """Read the rows with some keys that satisfy a condition, in the order of their keys."""
+    wanted = f"key IN ({as_list(keys)})"
+    rows = engine.read(columns, f"{wanted} AND ({where})" if where else wanted)
+    return rows.sort_by("key")
+
+
+def as_list(numbers: npt.NDArray[np.integer]) -> str:
+    """Return numbers for SQL's IN."""
+    return ", ".join(map(str, numbers.tolist())) or "NULL"
+
+
 def of_level(rows: pa.Table, level: Level) -> pa.Table:
     """Return the rows of a level."""
     return rows.filter(pa.array(are_of(keys_of(rows), level)))
@@ -104,14 +100,3 @@ def keys_of(rows: pa.Table) -> npt.NDArray[np.int64]:
     """Return the keys of rows."""
     keys: npt.NDArray[np.int64] = rows["key"].to_numpy()
     return keys
-
-
-def ranges(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Return the indices in some ranges, one range after the other.
-
-    Example:
-        >>> ranges(np.array([7, 2]), np.array([2, 3])).tolist()
-        [7, 8, 2, 3, 4]
-    """
-    total = int(sizes.sum())
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)

@@ -9,16 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from foveate.index.engine import Ids, as_list
 from foveate.index.schema import LEVELS, TERMS, Level
 from foveate.index.statistics import WordCounts
 from foveate.index.store import Store, reason_of
 from foveate.tasks.weights import rarity
 
-_KEYS_PER_CONDITION = 5_000
-
-_PROBES, _REFINED = 100, 2
-"""Partitions of the index of vectors that are searched, and how many times more vectors than are
-asked for are then compared exactly."""
+_PROBES = 100
+"""Partitions of the index of vectors that are searched."""
 
 
 class LanceEngine:
@@ -31,13 +29,12 @@ class LanceEngine:
         store: The library.
         table: Its table.
         state: See `Engine`.
-        totals: See `Engine`.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.table = store.open()
-        self.state, self.totals = store.state_of(self.table)
+        self.state = store.state_of(self.table)
         self._threads = ThreadPoolExecutor(4)
 
     def candidates(
@@ -46,59 +43,31 @@ class LanceEngine:
         terms: Sequence[str],
         where: str | None,
         k: int,
-        *,
         level: Level,
-        columns: Sequence[str],
-    ) -> tuple[list[pa.Table], pa.Table]:
+    ) -> tuple[Ids, Ids]:
         """See `Engine`."""
-        nearest = [
-            self._threads.submit(self._nearest, vector, k, columns, where) for vector in vectors
-        ]
-        matching = self._matching(terms, level, k, columns, where)
-        return [future.result() for future in nearest], matching
-
-    def _nearest(
-        self, vector: npt.NDArray[np.float32], k: int, columns: Sequence[str], where: str | None
-    ) -> pa.Table:
-        wanted = {"column": "vector", "q": vector, "k": k, "metric": "dot"}
-        wanted |= {"nprobes": _PROBES, "refine_factor": _REFINED}
-        return self._propose(columns, where, nearest=wanted)
-
-    def _matching(
-        self, terms: Sequence[str], level: Level, k: int, columns: Sequence[str], where: str | None
-    ) -> pa.Table:
         from lance.query import MatchQuery
 
-        if not terms:
-            return self.table.schema.empty_table().select(columns)
-        query = MatchQuery(" ".join(terms), TERMS[level])
-        return self._propose(columns, where, full_text_query=query, limit=k)
+        by_vector = {"column": "vector", "k": k, "metric": "dot", "nprobes": _PROBES}
+        nearest = [
+            self._threads.submit(self._propose, where, nearest={**by_vector, "q": vector})
+            for vector in vectors
+        ]
+        matching: Ids = np.zeros(0, np.uint64)
+        if terms:
+            query = MatchQuery(" ".join(terms), TERMS[level])
+            matching = self._propose(where, full_text_query=query, limit=k)
+        return np.concatenate([future.result() for future in nearest]), matching
 
-    def _propose(self, columns: Sequence[str], where: str | None, **query: Any) -> pa.Table:
-        options = {"prefilter": True, "disable_scoring_autoprojection": True}
-        return self.store.read(self.table, columns, where, **options, **query)
+    def _propose(self, where: str | None, **query: Any) -> Ids:
+        options = {"with_row_id": True, "disable_scoring_autoprojection": True}
+        rows = self.store.read(self.table, [], where, prefilter=True, **options, **query)
+        ids: Ids = rows["_rowid"].to_numpy()
+        return ids
 
-    def fetch(
-        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
-    ) -> pa.Table:
+    def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         """See `Engine`."""
-        parts = []
-        for start in range(0, max(len(keys), 1), _KEYS_PER_CONDITION):
-            some = ", ".join(map(str, keys[start : start + _KEYS_PER_CONDITION].tolist()))
-            wanted = f"key IN ({some or 'NULL'})"
-            parts.append(self.read(columns, f"{wanted} AND ({where})" if where else wanted))
-        return pa.concat_tables(parts).sort_by("key")
-
-    def runs(
-        self,
-        firsts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.integer],
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """See `Engine`."""
-        runs = zip(firsts.tolist(), (firsts + sizes).tolist(), strict=True)
-        wanted = " OR ".join(f"(key >= {first} AND key < {end})" for first, end in runs)
-        return self.read(columns, wanted or "FALSE")
+        return self.read(columns, f"_rowid IN ({as_list(np.unique(ids))})")
 
     def read(
         self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
@@ -117,7 +86,7 @@ class LanceEngine:
         """See `Engine`."""
         idx = LEVELS.index(level)
         having = [sum(counts.frequency(term)[idx] for counts in self._counts) for term in terms]
-        return rarity(np.array(having), self.totals.num_texts(level))
+        return rarity(np.array(having), self.state.totals.num_texts(level))
 
     @cached_property
     def _counts(self) -> list[WordCounts]:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from operator import index
@@ -19,7 +19,7 @@ from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
 from foveate.index.conditions import Conditions, as_condition
-from foveate.index.engine import Engine
+from foveate.index.engine import Engine, fetch
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds, pack_keys
 from foveate.index.search import find
@@ -34,7 +34,7 @@ from foveate.tasks.tokens import DEFAULT_TOKENS, token_counter
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from foveate.index.build import Changes, Workers
+    from foveate.index.build import Workers
     from foveate.index.qdrant import QdrantStore
     from foveate.inference import DocumentVectors, Encoder
     from foveate.inference.query_encoder import QueryEncoder
@@ -86,6 +86,33 @@ class LibraryDocument:
     indexed: datetime
     num_sections: int
     num_sentences: int
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was done to a library.
+
+    Attributes:
+        added: Number of files that were added.
+        updated: Number of files that had changed, and were replaced.
+        unchanged: Number of files that had not changed.
+        removed: Number of files that were removed.
+        num_documents: Number of documents that were added.
+        num_sentences: Number of their sentences.
+        failures: The name of each file, or part of one, that could not be read, and why. A file
+            that was added before and can no longer be read stays in the library as it was.
+        skipped: The files in folders that were left out because no reader takes their format, or
+            because they hold no document. A file that is named itself is read as text.
+    """
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    num_documents: int = 0
+    num_sentences: int = 0
+    failures: list[tuple[str, Exception]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
 
 class Index:
@@ -237,7 +264,7 @@ class Index:
         on_file: Callable[[int], None] | None = None,
         cluster: "Workers | None" = None,
         **options: Any,
-    ) -> "Changes":
+    ) -> Changes:
         """Add files and documents, and replace those that have changed.
 
         Folders are walked, and everything in archives, mailboxes and files of records is added.
@@ -252,9 +279,8 @@ class Index:
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
             on_file: Called after each file, with its size in bytes, even if it has not changed.
-            cluster: What reads and encodes the files: a cluster, see
-                `foveate.index.ray.RayCluster`; or, by default, this process with the help of
-                others that read, see `foveate.index.readers.ReaderPool`.
+            cluster: What reads and encodes the files, such as a
+                `foveate.index.ray.RayCluster`; by default, this process.
             options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
 
         Raises:
@@ -263,8 +289,7 @@ class Index:
             OSError: The library cannot be written to, or another process is writing to it.
             ValueError: Another model made the library.
         """
-        from foveate.index.build import Builder, Job
-        from foveate.index.readers import ReaderPool
+        from foveate.index.build import Builder, Job, in_this_process
 
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
@@ -272,7 +297,7 @@ class Index:
         model = self._identity()
         with self._table.writing(model, self._unrelated) as writer:
             job = Job(writer, self._matching_encoder, model, on_error is None, options)
-            builder = Builder(job, cluster or ReaderPool(), on_error, on_file)
+            builder = Builder(job, cluster or in_this_process, on_error, on_file)
             sources = self._sources(paths, builder.fail, builder.skip)
             builder.add(as_documents(documents), sources)
             if prune:
@@ -422,7 +447,8 @@ class Index:
             ValueError: Both budgets are given, or one is below 1; there is no query, and not one
                 document; or see `search`.
         """
-        from foveate.index.answers import of_library, only_document, read_vectors, summarize
+        from foveate.index.answers import of_library, only_document, summarize
+        from foveate.index.vectors import read_vectors
         from foveate.tasks.summarize import extract
 
         if query is not None:
@@ -527,7 +553,7 @@ class Index:
             TypeError: It is not an integer.
             ValueError: There is no document with this number.
         """
-        from foveate.index.answers import read_vectors
+        from foveate.index.vectors import read_vectors
 
         def load(engine: Engine) -> "DocumentVectors":
             self._unpack(engine, number)  # which says if there is none
@@ -641,12 +667,9 @@ class Index:
         return self._identified
 
     def _matching_encoder(self) -> "Encoder":
-        """Return the encoder, checking before and after loading that it made the library."""
-        recorded = self.state.model
-        if self._encoder is None:
-            check_model(self.path, recorded, self._identity())
+        """Return the encoder, checking that it made the library."""
         encoder = self.encoder
-        check_model(self.path, recorded, self._identity())
+        check_model(self.path, self.state.model, self._identity())
         return encoder
 
     def _query_encoder(self, query: str) -> "Encoder | QueryEncoder":
@@ -694,7 +717,7 @@ class Index:
 
     def _load_document(self, engine: Engine, number: int) -> Document:
         key = pack_keys([index(number)], "document", 0)
-        rows = engine.fetch(key, ["key", "content"])
+        rows = fetch(engine, key, ["key", "content"])
         if not rows.num_rows:
             raise ValueError(
                 f"the library {self.path} has no document number {number}: documents() lists "
@@ -738,6 +761,11 @@ def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Sto
     if not is_url(path):
         return Store(Path(path), options)
     url = re.sub(":/+", "://", os.fspath(path), count=1)  # a Path drops one
+    if url.startswith("db://"):
+        raise ValueError(
+            f"{url} is a database of LanceDB Cloud, which only LanceDB's own client can search: "
+            "keep the library in an object store (s3://…, gs://…, az://…), or export it to Qdrant"
+        )
     if not url.startswith("qdrant://"):
         return Store(url, options)
     try:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from foveate.index.engine import ranges
+from foveate.index.engine import Ids
 from foveate.index.schema import TERMS, TIMES, Level, in_microseconds, schema
 from foveate.index.statistics import Totals, WordCounts
 from foveate.index.store import LibraryError, ModelRecord, State
@@ -38,6 +38,7 @@ _DOCUMENTS = 64
 """How many points are sent, and of how many documents rows are read, at a time."""
 
 _INDEXED = {
+    "key": models.PayloadSchemaType.INTEGER,
     "level": models.PayloadSchemaType.KEYWORD,
     "document": models.PayloadSchemaType.INTEGER,
     "content_hash": models.PayloadSchemaType.INTEGER,
@@ -93,7 +94,7 @@ class QdrantStore:
                 f"there is no library in {self.place}: `foveate library export DIR {self.place}` "
                 "makes one"
             )
-        return QdrantEngine(self, *state)
+        return QdrantEngine(self, state)
 
     def open(self) -> None:
         """Check that there is a library.
@@ -106,9 +107,9 @@ class QdrantStore:
     def stamp(self) -> tuple[int, ...]:
         """Return a value that changes when the library does."""
         state = self._state()
-        return () if state is None else (state[0].version,)
+        return () if state is None else (state.version,)
 
-    def _state(self) -> tuple[State, Totals] | None:
+    def _state(self) -> State | None:
         if not self.exists():
             return None
         with self.explained():
@@ -116,9 +117,10 @@ class QdrantStore:
         if not points:
             return None
         held: dict[str, Any] = points[0].payload or {}
-        given = {**held["state"], "model": ModelRecord(**held["state"]["model"])}
-        state = State(**{**given, "unrelated": tuple(given["unrelated"])})
-        return state, Totals.from_list(held["totals"])
+        model, totals = ModelRecord(**held["model"]), Totals.from_list(held["totals"])
+        return State(
+            **held | {"model": model, "totals": totals, "unrelated": (*held["unrelated"],)}
+        )
 
     def write(self, engine: "LanceEngine") -> int:
         """Add the documents of a library that are not there yet, and remove those that are gone.
@@ -130,7 +132,7 @@ class QdrantStore:
             LibraryError: The collection holds something else.
         """
         held = self._state()
-        if held is not None and held[0].library != engine.state.library:
+        if held is not None and held.library != engine.state.library:
             raise LibraryError(f"{self.place} holds another library: name a new collection")
         with self.explained():
             if not self.exists():
@@ -148,7 +150,7 @@ class QdrantStore:
                 some = ", ".join(map(str, new[start : start + _DOCUMENTS]))
                 rows = engine.read(engine.table.schema.names, f"document IN ({some})")
                 # A document is there once its own row is, which is its last.
-                self._send(_points(rows.sort_by("key"), engine.totals))
+                self._send(_points(rows.sort_by("key"), engine.state.totals))
                 number += rows.num_rows
             counts = WordCounts.total(list(engine.store.word_counts(engine.table).values()))
             words = zip(counts.words.to_pylist(), counts.frequencies.tolist(), strict=True)
@@ -156,8 +158,8 @@ class QdrantStore:
             self._send(
                 _point(_id(word), {"frequencies": having, **version}) for word, having in words
             )
-            held_now = {"state": asdict(engine.state), "totals": engine.totals.to_list()}
-            self._send([_point(_STATE, held_now | version)])
+            totals = {"totals": engine.state.totals.to_list()}
+            self._send([_point(_STATE, asdict(engine.state) | totals)])
             # Words that no text has any more are those of an earlier version.
             no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
             current = _matches("version", [engine.state.version])
@@ -205,13 +207,11 @@ class QdrantEngine:
     Args:
         store: Where it is.
         state: See `Engine`.
-        totals: See `Engine`.
     """
 
-    def __init__(self, store: QdrantStore, state: State, totals: Totals) -> None:
+    def __init__(self, store: QdrantStore, state: State) -> None:
         self.store = store
         self.state = state
-        self.totals = totals
 
     def candidates(
         self,
@@ -219,27 +219,20 @@ class QdrantEngine:
         terms: Sequence[str],
         where: str | None,
         k: int,
-        *,
         level: Level,
-        columns: Sequence[str],
-    ) -> tuple[list[pa.Table], pa.Table]:
+    ) -> tuple[Ids, Ids]:
         """See `Engine`."""
-        nearest = [self._query(vector.tolist(), "vector", k, where, columns) for vector in vectors]
-        return nearest, self._matching(terms, level, k, columns, where)
+        nearest = [self._propose(vector.tolist(), "vector", where, k) for vector in vectors]
+        matching: Ids = np.zeros(0, np.int64)
+        if terms:
+            weights = self.rarity(terms, level) ** 2
+            values = dict(zip(map(_dimension, terms), weights, strict=True))
+            query = models.SparseVector(indices=list(values), values=list(values.values()))
+            of_level = f"level = '{level}'"
+            matching = self._propose(query, "terms", f"{where or of_level} AND {of_level}", k)
+        return np.concatenate(nearest), matching
 
-    def _matching(
-        self, terms: Sequence[str], level: Level, k: int, columns: Sequence[str], where: str | None
-    ) -> pa.Table:
-        if not terms:
-            return self._rows([], columns)
-        weights = dict(zip(map(_dimension, terms), self.rarity(terms, level) ** 2, strict=True))
-        query = models.SparseVector(indices=list(weights), values=list(weights.values()))
-        of_level = f"level = '{level}'"
-        return self._query(query, "terms", k, f"{where or of_level} AND {of_level}", columns)
-
-    def _query(
-        self, query: Any, using: str, k: int, where: str | None, columns: Sequence[str]
-    ) -> pa.Table:
+    def _propose(self, query: Any, using: str, where: str | None, k: int) -> Ids:
         with self.store.explained():
             response = self.store.client.query_points(
                 self.store.collection,
@@ -247,9 +240,16 @@ class QdrantEngine:
                 using=using,
                 limit=k,
                 query_filter=as_filter(where) if where else None,
-                **_of(columns),
+                with_payload=False,
             )
-        return self._rows(response.points, columns)
+        return np.array([point.id for point in response.points], np.int64)
+
+    def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
+        """See `Engine`."""
+        client, collection = self.store.client, self.store.collection
+        with self.store.explained():
+            found = client.retrieve(collection, np.unique(ids).tolist(), **_of(columns))
+        return self._rows(found, columns)
 
     def _rows(self, points: Sequence[Any], columns: Sequence[str]) -> pa.Table:
         """Return the rows that points are."""
@@ -269,29 +269,6 @@ class QdrantEngine:
             arrays.append(pa.array(values, of_columns.field(name).type))
         return pa.table(arrays, names=list(columns))
 
-    def fetch(
-        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
-    ) -> pa.Table:
-        """See `Engine`."""
-        client, collection, ids = self.store.client, self.store.collection, keys.tolist()
-        with self.store.explained():
-            if where:
-                has_id = models.HasIdCondition(has_id=ids)
-                wanted = models.Filter(must=[has_id, as_filter(where)])
-                found = self.store.scroll(columns, wanted)
-            else:
-                found = client.retrieve(collection, ids, **_of(columns))
-        return self._rows(found, columns).sort_by("key")
-
-    def runs(
-        self,
-        firsts: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.integer],
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """See `Engine`."""
-        return self.fetch(np.unique(ranges(firsts, sizes)), columns)
-
     def read(
         self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
     ) -> pa.Table:
@@ -308,7 +285,7 @@ class QdrantEngine:
         having = {point.id: (point.payload or {})["frequencies"] for point in points}
         idx = list(TERMS).index(level)
         counts = np.array([having[name][idx] if name in having else 0 for name in ids])
-        return rarity(counts, self.totals.num_texts(level))
+        return rarity(counts, self.state.totals.num_texts(level))
 
     def check(self, where: str) -> None:
         """See `Engine`."""
@@ -350,7 +327,8 @@ def _filter(node: Any) -> models.Filter:
         case exp.ArrayContains(this=exp.Column() as column, expression=value):
             return _matches(column.name, [_value(value)])
         case exp.In(this=exp.Column() as column):
-            return _matches(column.name, [*map(_value, node.expressions)])
+            values = [one for one in map(_value, node.expressions) if one is not None]
+            return _matches(column.name, values)
         case exp.EQ(this=exp.Column() as column, expression=value):
             return _matches(column.name, [_value(value)])
         case exp.NEQ(this=exp.Column() as column, expression=value):
@@ -404,7 +382,7 @@ def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
     for row in in_microseconds(rows).to_pylist():
         vector, level = row.pop("vector"), row["level"]
         terms, frequencies = np.unique(row[TERMS[level]].split(), return_counts=True)
-        length = row["num_terms"] / totals.mean_length(level)
+        length = frequencies.sum() / totals.mean_length(level)
         values = frequencies / (frequencies + held_back(length))
         sparse = dict(zip(map(_dimension, terms.tolist()), values.tolist(), strict=True))
         payload = {name: value for name, value in row.items() if value is not None}

@@ -13,16 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
 
 import foveate
 from foveate.documents import DocumentError
-from foveate.index.build import Job, encode
+from foveate.index.build import Job
 from foveate.index.identity import identify
-from foveate.index.messages import messages, received
 from foveate.index.reading import Done, Part, Unit, read_unit
 from foveate.index.records import renumber
 from foveate.index.store import IN_MEMORY, ModelRecord, Store, write
@@ -139,11 +137,15 @@ class RayCluster:
             worker, unit = running.pop(done)
             begin(worker, next(units, None))
             try:
-                results = ray.get(done)
+                parts, warned = ray.get(done)
             except ray.exceptions.RayActorError:
                 yield _lost(unit, job.stops_at_error)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
             else:
-                yield from map(_explain_missing, map(received, results))
+                for text in warned:
+                    warnings.warn(text, stacklevel=1)
+                yield from parts
 
     def _count_workers(self) -> int:
         """Return the number of workers to start.
@@ -231,21 +233,24 @@ class _Worker:
         self._version = version
         self._encoder: Encoder | None = None
 
-    def encode(self, unit: Unit) -> list[tuple[Part | Exception, list[str]]]:
-        """Return messages with the parts of a unit, or with what went wrong."""
-        return list(messages(self._parts(unit)))
+    def encode(self, unit: Unit) -> tuple[list[Part], list[str]]:
+        """Return the parts of a unit, and what was warned of meanwhile."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default", UserWarning)
+            parts = list(self._parts(unit))
+        return parts, [str(one.message) for one in caught if one.category is UserWarning]
 
     def _parts(self, unit: Unit) -> Iterator[Part]:
         import ray
 
         table = self._store.open()
-        for read in read_unit(unit, self._options, self._stops_at_error):
-            part = encode(read, self._load_encoder)
+        for part in read_unit(unit, self._options, self._stops_at_error, self._load_encoder):
             if part.rows is not None:
                 first = ray.get(self._counter.take.remote(part.num_documents))
                 written = write(renumber(part.rows, first), table, self._store)
-                part = replace(part, rows=None, written=written)
-            yield part
+                yield replace(part, rows=None, written=written)
+            else:
+                yield part
 
     def _load_encoder(self) -> Encoder:
         if self._encoder is not None:
@@ -286,23 +291,6 @@ def _lost(unit: Sequence[Any], stops_at_error: bool) -> Part:
         raise error
     done = [Done(file.name, file.size, None) for file in unit]
     return Part(done=done, failures=[(name, error) for name in names])
-
-
-def _explain_missing(part: Part) -> Part:
-    """Explain what is wrong with files that only the driver can see."""
-    failures = [
-        (
-            name,
-            FileNotFoundError(
-                f"{name} is not there on every machine of the cluster: put files where all of "
-                "them find them at the same path"
-            )
-            if isinstance(error, FileNotFoundError) and Path(name).exists()
-            else error,
-        )
-        for name, error in part.failures
-    ]
-    return replace(part, failures=failures)
 
 
 @contextmanager

@@ -1,27 +1,18 @@
-"""Reading files in units, whose documents become rows without vectors.
+"""Reading and encoding files in units, whose documents become rows."""
 
-The processes of `foveate.index.readers` run `main`, and load nothing else. So this module imports
-neither torch nor a model, which would take them seconds.
-"""
-
-import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from foveate import processes
 from foveate.documents import Document, NotADocumentError, read_documents
 from foveate.documents.members import ErrorHandler
-from foveate.index.messages import messages
 from foveate.index.records import Entry, FileRecord, rows
 from foveate.index.sources import Source, describe
-
-if TYPE_CHECKING:
-    from foveate.index.store import Written
+from foveate.index.store import Written
+from foveate.index.vectors import add_vectors
+from foveate.inference import Encoder
 
 BATCH_CHARACTERS = 2**19
 """Characters of the documents that are in memory, and are encoded, at a time.
@@ -75,9 +66,8 @@ class Part:
     """Documents of a unit.
 
     Attributes:
-        documents: The documents, if they are not encoded yet.
-        rows: Their rows, in which documents are numbered from 0; without vectors if they are not
-            encoded yet. None if there are no documents, or the rows are written.
+        rows: Their rows, in which documents are numbered from 0. None if there are no documents,
+            or the rows are written.
         written: What was written, if they are.
         num_documents: Number of documents.
         num_characters: Number of their characters.
@@ -87,9 +77,8 @@ class Part:
         is_last: Whether this is the last part of its unit.
     """
 
-    documents: Sequence[Document] = ()
     rows: pa.Table | None = None
-    written: "Written | None" = None
+    written: Written | None = None
     num_documents: int = 0
     num_characters: int = 0
     done: Sequence[Done] = ()
@@ -112,13 +101,19 @@ def group_files(files: Iterable[File]) -> Iterator[Unit]:
         yield unit
 
 
-def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> Iterator[Part]:
-    """Read the files of a unit, a few documents at a time.
+def read_unit(
+    unit: Unit,
+    options: Mapping[str, Any],
+    stops_at_error: bool,
+    load_encoder: Callable[[], Encoder],
+) -> Iterator[Part]:
+    """Read and encode the files of a unit, a few documents at a time.
 
     Args:
         unit: The files.
-        options: See `Job`.
-        stops_at_error: See `Job`.
+        options: Options of `read_documents`.
+        stops_at_error: Whether to stop at the first file that cannot be read.
+        load_encoder: Returns the model, which is loaded only if there is something to encode.
 
     Raises:
         ValueError: A file cannot be read, and the job stops at errors.
@@ -142,9 +137,13 @@ def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> I
         num_failures += 1
 
     def part(*, is_last: bool) -> Part:
+        encoded = None
+        if entries:
+            documents = [entry.document for entry in entries]
+            vectors = load_encoder().encode(documents, show_progress=False)
+            encoded = add_vectors(rows(entries), vectors)
         return Part(
-            documents=[entry.document for entry in entries],
-            rows=rows(entries) if entries else None,
+            rows=encoded,
             num_documents=len(entries),
             num_characters=num_characters,
             done=done,
@@ -188,19 +187,3 @@ def _read(
         return
     for document in read_documents(source.path, on_error=on_error, **options):
         yield record, document
-
-
-def main() -> None:
-    """Read the units that come through standard input, until it is closed."""
-    processes.answer(_serve)
-
-
-def _serve(channel: socket.socket) -> None:
-    connection: Connection[Any, Any] = Connection(channel.detach())
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        options: Mapping[str, Any]
-        options, stops_at_error = connection.recv()
-        while True:
-            unit = connection.recv()
-            for message in messages(read_unit(unit, options, stops_at_error)):
-                connection.send(message)

@@ -146,9 +146,8 @@ def _hash(content: dict[str, Any]) -> int:
 
 
 def _terms(level: Level, texts: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Return the columns of terms, each between two spaces of its own."""
-    joined = "".join(f" {term} " for text in texts for term in text)
-    return {TERMS[level]: joined, "num_terms": sum(map(len, texts))}
+    """Return the column of terms, each between two spaces of its own."""
+    return {TERMS[level]: "".join(f" {term} " for text in texts for term in text)}
 
 
 def _place(number: int, level: Level, position: int, span: Span) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Level = Literal["sentence", "section", "document"]
 LEVELS: Final[tuple[Level, ...]] = ("sentence", "section", "document")
@@ -103,7 +103,6 @@ def schema(dimension: int | None) -> pa.Schema:
             ("sha256", pa.string()),  # of the file of a document
             ("content", pa.binary()),  # Document.to_dict() of a document as compressed JSON
             *((column, pa.string()) for column in TERMS.values()),
-            ("num_terms", pa.int32()),
             ("words", pa.list_(pa.string())),  # these three are of rows that count words
             ("frequencies", pa.list_(pa.int32())),
             ("totals", pa.list_(pa.int64())),

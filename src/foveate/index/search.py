@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
-from foveate.index.engine import Engine, keys_of, of_level
+from foveate.index.engine import Engine, Ids, fetch, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import (
     TERMS,
@@ -47,23 +47,27 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 LEAST_CANDIDATES = 200
-"""How many sentences each way of searching proposes, at least."""
+"""How many rows each way of searching proposes, at least."""
 
-_CANDIDATES_PER_RESULT = 10
+_CANDIDATES_PER_RESULT = 4
 
-_UNITS_PER_RESULT = 4
+_COUNTING = 0.9
+"""Of the weight of all words, the share of those by which texts are proposed. The others are
+frequent, so that they count little, and are looked up slowly."""
+
+_UNITS_PER_RESULT = 8
 """Sections or documents that each way of searching proposes for each one that is looked for."""
 
-_COMPARED_PER_RESULT = 2
+_COMPARED_PER_RESULT = 4
 """Sections or documents, of which all sentences are compared, for each one that is looked for."""
 
 _BEST_PER_PASSAGE = 2
 """Sentences around which passages are looked for at first, for each one that is looked for."""
 
-_LEAST_UNITS = 40
+_LEAST_UNITS = 80
 """How many sections or documents each way of searching proposes, at least."""
 
-_SCORED = ("key", "section_position", "vector", "num_terms", TERMS["sentence"])
+_SCORED = ("key", "section_position", "vector", TERMS["sentence"])
 """What a sentence is scored by. Each column of a few hundred rows costs a millisecond."""
 
 _ORDER = ("file", "member", "key")
@@ -124,39 +128,39 @@ class Request:
 
     def sentences(self, top_k: int) -> pa.Table:
         """Return the sentences that match best, best first, with a column `score`."""
-        [of_vectors], of_words = self._candidates(top_k, "sentence", _SCORED)
-        rows = _unique(pa.concat_tables([of_level(of_vectors, "sentence"), of_words]))
-        # Sections have long texts, and add so little that most sentences cannot be among the best.
+        proposed = np.concatenate(self._candidates(top_k, "sentence"))
+        rows = of_level(self.engine.take(proposed, _SCORED), "sentence")
+        # Sections have long texts, and cannot add enough to bring all sentences among the best.
         _, of_section, _, of_section_words = self._sentence_weights
+        most = 2 * of_section + of_section_words * self._weigh_terms("section").sum()
         own = self._score_by_themselves(rows)
         least = np.partition(own, -top_k)[-top_k] if top_k < len(own) else -np.inf
-        rows = rows.filter(pa.array(own >= least - 2 * of_section - of_section_words))
+        rows = rows.filter(pa.array(own >= least - most))
         scores = self.score_sentences(rows)
         rows = rows.append_column("score", pa.array(scores))
-        return rows.take(np.argsort(-scores, kind="stable")[:top_k])
+        return rows.take(np.lexsort((keys_of(rows), -scores))[:top_k])
 
     def units(self, top_k: int) -> tuple[pa.Table, Floats]:
         """Return the rows of the sections or documents that match best, best first, and scores."""
         level: Level = "section" if self.by == "section" else "document"
         # Only sentences say whether they satisfy a condition.
-        of_level_words: Level = "sentence" if self.condition else level
-        found, of_words = self._candidates(top_k, of_level_words, _COMPARED)
-        of_vectors = _unique(pa.concat_tables([of_level(one, "sentence") for one in found]))
-        owners = self._owners(of_vectors)
-        cosines = self._cosines(of_vectors, self._parts)
+        nearest, matching = self._candidates(top_k, "sentence" if self.condition else level)
+        close = of_level(self.engine.take(nearest, _COMPARED), "sentence")
+        owners, cosines = self._owners(close), self._cosines(close, self._parts)
         # Their texts are long, so that only the likeliest are read.
         num_units = max(_LEAST_UNITS, _UNITS_PER_RESULT * top_k)
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
-        by_closeness = [*dict.fromkeys(by_closeness)][:num_units]
-        by_words = (self._owners(of_words) if self.condition else keys_of(of_words))[:num_units]
-        keys = [*by_closeness, *by_words]
+        of_words = self.engine.take(matching[:num_units], ["key", "section_position"])
+        by_words = self._owners(of_words) if self.condition else keys_of(of_words)
+        keys = [*dict.fromkeys(by_closeness)][:num_units] + by_words.tolist()
         if level == "section" and not self.condition:
-            [by_themselves], _ = self.engine.candidates(
-                self._vectors[:1], (), "level = 'section'", num_units, level=level, columns=["key"]
-            )
-            keys += keys_of(by_themselves).tolist()
-        columns = [*_ORDER, *_SIZES, "content_hash", "vector", "num_terms", TERMS[level]]
-        rows = self.engine.fetch(np.unique(np.array(keys, np.int64)), columns)
+            sections = "level = 'section'"
+            ids, _ = self.engine.candidates(self._vectors[:1], (), sections, num_units, level)
+            keys += keys_of(self.engine.take(ids, ["key"])).tolist()
+        columns = [*_ORDER, *_SIZES, "content_hash", "vector", TERMS[level]]
+        rows = fetch(self.engine, np.unique(np.array(keys, np.int64)), columns)
+        if not rows.num_rows:
+            return rows, np.zeros(0)
         rows, self.copied = _without_copies(rows)
         rows = rows.sort_by("key")
         rows = rows.append_column("matched", pa.array(self._match_words(rows, level)))
@@ -193,32 +197,40 @@ class Request:
         self, units: pa.Table, sizes: npt.NDArray[np.integer], columns: Sequence[str]
     ) -> pa.Table:
         """Return the first so many sentences in sections or documents, in their order."""
-        return _unique(self.engine.runs(_first_keys(units), sizes, columns))
+        firsts = _first_keys(units)
+        runs = zip(firsts.tolist(), (firsts + sizes).tolist(), strict=True)
+        wanted = " OR ".join(f"(key >= {first} AND key < {end})" for first, end in runs)
+        rows = self.engine.read(columns, wanted)
+        _, first = np.unique(keys_of(rows), return_index=True)  # sections may be in sections
+        return rows.take(first)
 
     def _allowed(self, rows: pa.Table) -> pa.Table:
         """Return the rows that satisfy the condition."""
         if not self.condition:
             return rows
-        allowed = self.engine.fetch(keys_of(rows), ["key"], self.condition)
+        allowed = fetch(self.engine, keys_of(rows), ["key"], self.condition)
         return rows.filter(pa.array(np.isin(keys_of(rows), keys_of(allowed))))
 
-    def _candidates(
-        self, top_k: int, level: Level, columns: Sequence[str]
-    ) -> tuple[list[pa.Table], pa.Table]:
+    def _candidates(self, top_k: int, level: Level) -> tuple[Ids, Ids]:
         """Have the engine propose rows, see `Engine.candidates`."""
         k = max(LEAST_CANDIDATES, _CANDIDATES_PER_RESULT * top_k)
-        return self.engine.candidates(
-            self._vectors[self._parts],
-            self._terms,
-            self.condition,
-            min(k, int(self.engine.totals.texts.sum())),
-            level=level,
-            columns=columns,
-        )
+        k = min(k, sum(self.engine.state.totals.texts))
+        weights = self._weigh_terms(level)
+        order = np.argsort(-weights, kind="stable")
+        number = np.searchsorted(weights[order].cumsum(), _COUNTING * weights.sum()) + 1
+        rarest = [self._terms[i] for i in order[:number]]
+        return self.engine.candidates(self._vectors[self._parts], rarest, self.condition, k, level)
+
+    def _weigh_terms(self, level: Level) -> Floats:
+        """Return i(t)² / T of `foveate.tasks.bm25.bm25` of each of the T terms."""
+        if level not in self._term_weights and self._terms:
+            rarity = self.engine.rarity(self._terms, level)
+            self._term_weights[level] = rarity**2 / len(self._terms)
+        return self._term_weights.get(level, np.zeros(0))
 
     def spans(self, keys: Ints) -> dict[int, Span]:
         """Return the spans of rows with some keys, by their keys."""
-        rows = self.engine.fetch(keys, ["key", *SPAN_COLUMNS])
+        rows = fetch(self.engine, keys, ["key", *SPAN_COLUMNS])
         return dict(zip(rows["key"].to_pylist(), spans_of(rows), strict=True))
 
     def score_sentences(self, rows: pa.Table) -> Floats:
@@ -236,8 +248,8 @@ class Request:
         """Return what sections add to the scores of the sentences directly in them."""
         _, of_section, _, of_words = self._sentence_weights
         if new := sorted({*keys.tolist()} - self._of_sections.keys()):
-            columns = ["key", "num_terms", TERMS["section"], *(["vector"] if of_section else [])]
-            sections = self.engine.fetch(np.array(new), columns)
+            columns = ["key", TERMS["section"], *(["vector"] if of_section else [])]
+            sections = fetch(self.engine, np.array(new), columns)
             scores = of_words * self._match_words(sections, "section")
             if of_section:
                 scores += of_section * self._cosines(sections, _WHOLE)[:, 0]
@@ -284,13 +296,10 @@ class Request:
         scores = np.zeros(rows.num_rows)
         if not self._terms or not rows.num_rows:
             return scores
-        if level not in self._term_weights:
-            rarity = self.engine.rarity(self._terms, level)
-            self._term_weights[level] = rarity**2 / len(self._terms)
-        texts = rows[TERMS[level]].to_pylist()
-        lengths = rows["num_terms"].to_numpy() / self.engine.totals.mean_length(level)
-        limits = held_back(lengths)
-        for term, weight in zip(self._terms, self._term_weights[level], strict=True):
+        texts = rows[TERMS[level]].to_pylist()  # in which Python counts faster than Arrow
+        num_terms = np.array([text.count(" ") / 2 for text in texts])
+        limits = held_back(num_terms / self.engine.state.totals.mean_length(level))
+        for term, weight in zip(self._terms, self._weigh_terms(level), strict=True):
             pattern = f" {term} "
             counts = np.array([text.count(pattern) for text in texts])
             scores += weight * counts / (counts + limits)
@@ -314,11 +323,10 @@ def find(
 
 def _passages(request: Request, top_k: int) -> list[Hit]:
     """Return the passages of sentences that match best; see `tasks.passages`."""
-    best = request.sentences(top_k * MAX_SENTENCES)
     # Each passage may take the best sentences that others would start from, but few take many.
-    for number in (_BEST_PER_PASSAGE * top_k, best.num_rows):
-        some = best.slice(0, number)
-        rows, copied = _without_copies(_around(request, some))
+    for number in (_BEST_PER_PASSAGE * top_k, MAX_SENTENCES * top_k):
+        best = request.sentences(number)
+        rows, copied = _without_copies(_around(request, best))
         if not rows.num_rows:
             return []
         scores, sections, keys = request.score_sentences(rows), _section_keys(rows), keys_of(rows)
@@ -329,7 +337,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
         words = [num_words(text, language) for text, language in texts]
         found = list(windows(scores.tolist(), runs.tolist(), words, top_k))
         _, last_best, _ = found[-1]
-        if len(found) == top_k and scores[last_best] >= some["score"][-1].as_py():
+        if len(found) == top_k and scores[last_best] >= best["score"][-1].as_py():
             break
     shown = np.unique(np.concatenate([keys[first : last + 1] for first, _, last in found]))
     spans = request.spans(shown)
@@ -353,7 +361,7 @@ def _around(request: Request, sentences: pa.Table) -> pa.Table:
     keys = keys_of(sentences)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
     # Positions before the first sentence of a document are those of no row.
     keys = np.unique(keys[positions_of(keys) < 2**29])
-    rows = request.engine.fetch(keys, _NEIGHBOURS, request.condition)
+    rows = fetch(request.engine, keys, _NEIGHBOURS, request.condition)
     return rows.filter(pa.array(np.isin(_section_keys(rows), _section_keys(sentences))))
 
 
@@ -411,12 +419,6 @@ def _section_keys(sentences: pa.Table) -> Ints:
 def _first_keys(units: pa.Table) -> Ints:
     """Return the keys of the first sentences in sections or documents."""
     return pack_keys(documents_of(keys_of(units)), "sentence", units["first_sentence"])
-
-
-def _unique(rows: pa.Table) -> pa.Table:
-    """Return each row once."""
-    _, first = np.unique(keys_of(rows), return_index=True)
-    return rows.take(first)
 
 
 def _without_copies(rows: pa.Table) -> tuple[pa.Table, list[int]]:

@@ -8,7 +8,8 @@ removes. Small rows are merged into larger ones, so that there are few.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import add, sub
 from typing import Any, Self
 
 import numpy as np
@@ -18,49 +19,43 @@ import pyarrow.compute as pc
 
 from foveate.index.schema import LEVELS, TERMS, Level
 
-Ints = npt.NDArray[np.int64]
 
-
-def _none() -> Ints:
-    return np.zeros(len(LEVELS), np.int64)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Totals:
     """What a library holds, or by how much a commit changes that.
 
     Attributes:
-        texts: `(levels,)`, number of texts of each level.
-        terms: `(levels,)`, number of the terms of all texts of each level.
+        texts: Number of texts of each level.
+        terms: Number of the terms of all texts of each level.
     """
 
-    texts: Ints = field(default_factory=_none)
-    terms: Ints = field(default_factory=_none)
+    texts: tuple[int, ...] = (0,) * len(LEVELS)
+    terms: tuple[int, ...] = (0,) * len(LEVELS)
 
     def __add__(self, other: Self) -> Self:
         """Add what was added."""
-        return type(self)(self.texts + other.texts, self.terms + other.terms)
+        return self.from_list(list(map(add, self.to_list(), other.to_list())))
 
     def __sub__(self, other: Self) -> Self:
         """Subtract what was removed."""
-        return type(self)(self.texts - other.texts, self.terms - other.terms)
+        return self.from_list(list(map(sub, self.to_list(), other.to_list())))
 
     @classmethod
     def from_list(cls, totals: Sequence[int]) -> Self:
         """Return what `to_list` returned."""
-        return cls(*np.array(totals, np.int64).reshape(2, -1))
+        return cls(tuple(totals[: len(LEVELS)]), tuple(totals[len(LEVELS) :]))
 
     def to_list(self) -> list[int]:
         """Return the numbers in a row of the table."""
-        return [*self.texts.tolist(), *self.terms.tolist()]
+        return [*self.texts, *self.terms]
 
     def num_texts(self, level: Level) -> int:
         """Return the number of texts of a level."""
-        return int(self.texts[LEVELS.index(level)])
+        return self.texts[LEVELS.index(level)]
 
     def mean_length(self, level: Level) -> float:
         """Return the mean number of terms of a text, at least 1."""
-        num_terms = int(self.terms[LEVELS.index(level)])
+        num_terms = self.terms[LEVELS.index(level)]
         return max(num_terms / max(self.num_texts(level), 1), 1.0)
 
 
@@ -69,7 +64,7 @@ class WordCounts:
     """In how many texts words are.
 
     Attributes:
-        words: Sorted by their bytes.
+        words: Sorted.
         frequencies: `(words, levels)` int32, number of texts of each level.
     """
 
@@ -101,24 +96,12 @@ class WordCounts:
 
     def frequency(self, word: str) -> npt.NDArray[np.int32]:
         """Return `(levels,)`, in how many texts of each level a word is."""
-        idx = bisect_left(_Bytes(self.words), word.encode())
+        words: Any = self.words  # in which `bisect_left` looks up a few
+        idx = bisect_left(words, word, key=pa.StringScalar.as_py)
         if idx < len(self.words) and self.words[idx].as_py() == word:
             found: npt.NDArray[np.int32] = self.frequencies[idx]
             return found
         return np.zeros(len(LEVELS), np.int32)
-
-
-class _Bytes(Sequence[bytes]):
-    """Words as bytes, by which Arrow sorts them."""
-
-    def __init__(self, words: pa.StringArray) -> None:
-        self._words = words
-
-    def __len__(self) -> int:
-        return len(self._words)
-
-    def __getitem__(self, idx: Any) -> Any:
-        return self._words[idx].as_buffer().to_pybytes()
 
 
 def count(rows: pa.Table) -> tuple[Totals, WordCounts]:
@@ -143,4 +126,5 @@ def count(rows: pa.Table) -> tuple[Totals, WordCounts]:
     _, first = np.unique(in_text, return_index=True)
     frequencies = np.zeros((len(encoded.dictionary), len(LEVELS)), np.int32)
     np.add.at(frequencies, (codes[first], level_idx[first]), 1)
-    return Totals(num_texts, num_terms), WordCounts._sorted(encoded.dictionary, frequencies)
+    totals = Totals.from_list([*num_texts.tolist(), *num_terms.tolist()])
+    return totals, WordCounts._sorted(encoded.dictionary, frequencies)

@@ -37,13 +37,14 @@ _METADATA = b"foveate"
 _HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below."""
 
-_CACHED_BYTES = 2**30
-"""What Lance may keep in memory of indexes; half as much of what it knows of files."""
+_CACHED_BYTES = 2**29
+"""What Lance may keep in memory of indexes; a quarter as much of what it knows of files."""
 
 MAX_FRAGMENTS = 32
 """Number of small files from which they are merged."""
 
-ROWS_PER_FILE = 2**20
+ROWS_PER_FILE = 2**19
+"""Rows of which a file is left as it is when others are merged."""
 
 ROWS_WITHOUT_INDEX = 20_000
 """Rows that are scanned about as fast as they are looked up."""
@@ -55,6 +56,9 @@ _WORDS = {"base_tokenizer": "whitespace", "max_token_length": None, "with_positi
 _WORDS |= dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding"), False)
 
 _KEYS_PER_PAGE = 512
+
+_FILE_VERSION = "2.1"
+"""In 2.2, a value of a column that is the same in many rows, such as a language, takes 2 ms."""
 
 _INDEXES = {
     "key": "BTREE",
@@ -118,8 +122,7 @@ class State:
         library: Drawn at random when the library was created, so that another one that takes its
             place is noticed.
         next_document: Number of the next document.
-        num_documents: Number of documents.
-        num_sentences: Number of sentences.
+        totals: How many texts and terms it has.
         unrelated: `(dimension,)`, the mean of the vectors of sentences that have nothing to do with
             each other, see `foveate.tasks.relevance`.
     """
@@ -128,9 +131,18 @@ class State:
     version: int
     library: str
     next_document: int
-    num_documents: int
-    num_sentences: int
+    totals: Totals
     unrelated: tuple[float, ...]
+
+    @property
+    def num_documents(self) -> int:
+        """Number of documents."""
+        return self.totals.num_texts("document")
+
+    @property
+    def num_sentences(self) -> int:
+        """Number of sentences."""
+        return self.totals.num_texts("sentence")
 
 
 class Store:
@@ -162,11 +174,9 @@ class Store:
             LibraryError: The path is a file.
             OSError: The object store cannot be read.
         """
-        if self.folder is None:
-            return self._find() is not None
-        if self.folder.exists() and not self.folder.is_dir():
+        if self.folder and self.folder.exists() and not self.folder.is_dir():
             raise LibraryError(f"{self.folder} is a file: a library is a folder, name another path")
-        return any(Path(self.uri, "_versions").glob("*.manifest"))
+        return self._find() is not None
 
     def _find(self) -> Any:
         """Return the table; None if there is none."""
@@ -176,7 +186,7 @@ class Store:
                     self.uri,
                     storage_options=self.options,
                     index_cache_size_bytes=_CACHED_BYTES,
-                    metadata_cache_size_bytes=_CACHED_BYTES // 2,
+                    metadata_cache_size_bytes=_CACHED_BYTES // 4,
                 )
             except ValueError as error:
                 if "was not found" in str(error):
@@ -212,24 +222,21 @@ class Store:
 
         return LanceEngine(self)
 
-    def state_of(self, table: Any) -> tuple[State, Totals]:
-        """Return the state of an opened table, and what it holds."""
+    def state_of(self, table: Any) -> State:
+        """Return the state of an opened table."""
         made_by = json.loads(table.schema.metadata[_METADATA])
         rows = self.read(table, ["totals"], f"key = {_HEAD}")
         if rows.num_rows != 1:
             raise self.unreadable("the row that counts what it holds is missing")
         next_document, *counts = rows["totals"][0].as_py()
-        totals = Totals.from_list(counts)
-        state = State(
+        return State(
             ModelRecord(**made_by["model"]),
             table.version,
             made_by["library"],
             next_document,
-            totals.num_texts("document"),
-            totals.num_texts("sentence"),
+            Totals.from_list(counts),
             tuple(made_by["unrelated"]),
         )
-        return state, totals
 
     def word_counts(self, table: Any) -> dict[int, WordCounts]:
         """Return how often words occur: the counts in each row that has some, by its key."""
@@ -251,9 +258,10 @@ class Store:
         Raises:
             FileNotFoundError: See `open`.
         """
-        if self.folder is None or not self.exists():
+        versions = Path(self.uri, "_versions")
+        if self.folder is None or not versions.exists():
             return (self.open().version,)
-        stat = Path(self.uri, "_versions").stat()
+        stat = versions.stat()
         return stat.st_mtime_ns, stat.st_ino
 
     def size(self) -> int:
@@ -337,7 +345,7 @@ class Store:
             with self.explained(is_write=True):
                 self._create(model, of_model)
         table = self.open()
-        check_model(self.place, self.state_of(table)[0].model, model)
+        check_model(self.place, self.state_of(table).model, model)
         with self.explained(is_write=True):
             known = {one.name for one in table.describe_indices()}
             for column, kind in _INDEXES.items():
@@ -351,7 +359,9 @@ class Store:
         made_by["unrelated"] = unrelated
         columns = schema(model.dimension).with_metadata({_METADATA: json.dumps(made_by).encode()})
         head = _special_row(columns, _HEAD, totals=[0, *Totals().to_list()])
-        lance().write_dataset(head, self.uri, storage_options=self.options)
+        lance().write_dataset(
+            head, self.uri, storage_options=self.options, data_storage_version=_FILE_VERSION
+        )
 
 
 def _index(kind: str) -> tuple[Any, dict[str, Any]]:
@@ -397,8 +407,8 @@ class Writer:
     def __init__(self, store: Store, table: Any) -> None:
         self.store = store
         self.table = table
-        state, self._totals = store.state_of(table)
-        self.next_document = state.next_document
+        state = store.state_of(table)
+        self._totals, self.next_document = state.totals, state.next_document
         self._counts = store.word_counts(table)
         self._added: list[Written] = []
         self._outdated: list[int] = []
@@ -486,7 +496,7 @@ class Writer:
         """
         with self.store.explained():
             sizes = [one.count_rows() for one in self.table.get_fragments()]
-            is_due = sum(size < ROWS_PER_FILE // 2 for size in sizes) >= MAX_FRAGMENTS
+            is_due = sum(size < ROWS_PER_FILE for size in sizes) >= MAX_FRAGMENTS
             if is_end and not is_due:
                 indexed = self.table.stats.index_stats("key_idx")
                 is_due = indexed["num_unindexed_rows"] >= ROWS_WITHOUT_INDEX

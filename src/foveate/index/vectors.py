@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from foveate.index.engine import Engine
 from foveate.index.schema import vectors_of
 from foveate.inference import DocumentVectors
 
@@ -28,9 +29,10 @@ def add_vectors(rows: pa.Table, vectors: Sequence[DocumentVectors]) -> pa.Table:
     ).append_column("vector", _half(of_rows))
 
 
-def document_vectors(rows: pa.Table) -> DocumentVectors:
-    """Return the vectors of a document, whose rows have `key`, `level`, `salience` and `vector`."""
-    rows = rows.sort_by("key")
+def read_vectors(engine: Engine, number: int) -> DocumentVectors:
+    """Return the vectors of a document, scaled to unit length and rounded to float16."""
+    columns = ("key", "level", "salience", "vector")
+    rows = engine.read(columns, f"document = {number}").sort_by("key")
     sentences, sections, document = (
         rows.filter(pc.equal(rows["level"], level)) for level in ("sentence", "section", "document")
     )

@@ -45,7 +45,7 @@ def verify(store: Store) -> Iterator[str]:
         of_document, words = count(found)
         totals += of_document
         counts = WordCounts.total([counts, words])
-    if engine.totals.to_list() != totals.to_list():
+    if engine.state.totals.to_list() != totals.to_list():
         yield (
             f"there are {totals.num_texts('document'):,} documents and "
             f"{totals.num_texts('sentence'):,} sentences instead of "
