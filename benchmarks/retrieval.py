@@ -19,7 +19,8 @@ Among many documents, each is ranked by a text about it:
 - papers by the human summary, without the sections that hold the abstract: dev alone, and among 88
   of train; proposals (dev) by their abstract, which is cut out; meetings (val) by the summary of
   the whole meeting; each by every sentence, and by the whole text;
-- LongEmbed's QMSum task: the meetings of train and val by the answers to their questions.
+- LongEmbed's QMSum task, with the meetings of val, which were not in training: each by the answers
+  to the questions about it.
 
     python benchmarks/retrieval.py                   # the peers, on all tasks
     python benchmarks/retrieval.py --model model     # and an encoder of documents
@@ -317,14 +318,13 @@ def run_longembed(data: Path, limit: int | None, systems: Systems) -> dict[str, 
     """
     documents: list[Document] = []
     queries: list[About] = []
-    for part in ("train", "val"):
-        examples = read_benchmark("qmsum", data / "qmsum" / f"{part}.jsonl.gz")
-        by_meeting = groupby(examples, lambda example: example.id.rpartition(" ")[0])
-        for _, of_meeting in islice(by_meeting, limit):
-            by_question = {example.query: example for example in of_meeting}
-            for example in by_question.values():
-                queries.append(About(split(example.references[0]), len(documents)))
-            documents.append(flat(example.document))
+    examples = read_benchmark("qmsum", data / "qmsum" / "val.jsonl.gz")
+    by_meeting = groupby(examples, lambda example: example.id.rpartition(" ")[0])
+    for _, of_meeting in islice(by_meeting, limit):
+        by_question = {example.query: example for example in of_meeting}
+        for example in by_question.values():
+            queries.append(About(split(example.references[0]), len(documents)))
+        documents.append(flat(example.document))
     return among("QMSum", documents, {"answer": queries}, systems)
 
 

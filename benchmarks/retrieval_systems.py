@@ -13,7 +13,7 @@ from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
 from foveate.tasks.bm25 import Words
 from foveate.tasks.centrality import SentencePositions, unit
-from foveate.tasks.relevance import relevance, weighted_mean
+from foveate.tasks.relevance import match, relevance, weighted_mean
 from foveate.tasks.terms import terms
 from foveate.tasks.weights import WEIGHTS, held_back
 
@@ -173,37 +173,37 @@ class Systems:
         """
         texts = [" ".join(running_text(document)[0]) for document in documents]
         whole = [" ".join(query) for query in queries]
-        words = match_words(texts, whole)
-        yield "BM25", words
+        yield "BM25", match_words(texts, whole)
         encoder = self.minilm.encoder
         yield (
             "MiniLM, first 256 tokens",
             encoder.encode_queries(whole) @ self.stock.truncated(texts).T,
         )
-        yield from rank_by_vectors("MiniLM", encoder, self.minilm.encode(documents), queries, words)
+        vectors = self.minilm.encode(documents)
+        yield from rank_by_vectors("MiniLM", encoder, documents, vectors, queries)
         if self.model:
             vectors = self.model.encode(documents)
             of_documents = torch.stack([its.document for its in vectors])
             wanted = self.model.encode_queries(whole)
             yield "foveate, document vector", unit(wanted) @ unit(of_documents).T
-            yield from rank_by_vectors("foveate", self.model, vectors, queries, words)
+            yield from rank_by_vectors("foveate", self.model, documents, vectors, queries)
 
 
 def rank_by_vectors(
     name: str,
     encoder: Encoder,
+    documents: Sequence[Document],
     vectors: Sequence[DocumentVectors],
     queries: Sequence[Sequence[str]],
-    words: Tensor,
 ) -> Iterator[tuple[str, Tensor]]:
     """Score documents by their sentences' vectors, alone and fused as `foveate.search` does."""
     wanted = unit(encoder.encode_queries([" ".join(query) for query in queries]))
     means = torch.stack([unit(its.sentences).mean(0) for its in vectors])
     yield f"{name}, mean of sentences", wanted @ unit(means).T
-    closest = best_sentences(encode_lists(encoder, queries), vectors)
-    yield f"{name}, best sentences", closest
+    yield f"{name}, best sentences", best_sentences(encode_lists(encoder, queries), vectors)
     weights = WEIGHTS[encoder.context].documents
-    yield f"{name}, fused", weighted_mean(torch.stack([closest, words], dim=-1), weights)
+    matches = [match(" ".join(query), documents, vectors, encoder).documents for query in queries]
+    yield f"{name}, fused", torch.stack([weighted_mean(one, weights) for one in matches])
 
 
 def encode_lists(encoder: Encoder, lists: Sequence[Sequence[str]]) -> list[Tensor]:
