@@ -7,7 +7,7 @@ from safetensors.torch import load_file, save_file
 
 from foveate import Document, Encoder, Index
 from foveate.cache import Cache
-from foveate.index.store import LibraryError
+from foveate.index.state import LibraryError
 from tests.numerics import relative_error
 from tests.tree_bert import save_bert
 

@@ -16,7 +16,7 @@ from .reading import ReadingOptions, named_error, say_skipped, standard_input, t
 if TYPE_CHECKING:
     from foveate.index import Changes
     from foveate.index.ray import RayCluster
-    from foveate.index.store import State
+    from foveate.index.state import State
 
 _PANEL = "Cluster"
 

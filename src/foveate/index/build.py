@@ -19,12 +19,12 @@ from foveate.documents import Document
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index import reading
-from foveate.index.library import Changes
 from foveate.index.reading import Done, File, Part, Unit, group_files, read_unit
-from foveate.index.records import FileRecord, renumber
+from foveate.index.records import Changes, FileRecord, renumber
 from foveate.index.schema import TIMES
 from foveate.index.sources import Source, describe
-from foveate.index.store import ModelRecord, Writer, quote_list
+from foveate.index.state import ModelRecord
+from foveate.index.store import Writer, quote_list
 from foveate.inference import Encoder
 
 COMMIT_CHARACTERS = 2**21

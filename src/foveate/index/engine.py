@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from foveate.index.schema import Level, are_of
-from foveate.index.store import State
+from foveate.index.state import State
 
 Ids = npt.NDArray[np.integer]
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from foveate.index.store import IN_MEMORY, ModelRecord
+from foveate.index.state import IN_MEMORY, ModelRecord
 from foveate.inference import Encoder, default_model_path
 from foveate.inference.weights import hash_files, hash_weights, loaded_weights, stamp_files
 

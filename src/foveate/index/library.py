@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
 from operator import index
@@ -20,11 +20,12 @@ from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
 from foveate.index.conditions import Conditions, as_condition
 from foveate.index.engine import Engine, fetch
-from foveate.index.records import unpack_document
+from foveate.index.records import Changes, unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds, pack_keys
 from foveate.index.search import find
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
-from foveate.index.store import IN_MEMORY, LibraryError, ModelRecord, State, Store, check_model
+from foveate.index.state import IN_MEMORY, LibraryError, ModelRecord, State
+from foveate.index.store import Store, check_model
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.rerank import RERANKED, load_reranker
@@ -86,33 +87,6 @@ class LibraryDocument:
     indexed: datetime
     num_sections: int
     num_sentences: int
-
-
-@dataclass(slots=True)
-class Changes:
-    """What was done to a library.
-
-    Attributes:
-        added: Number of files that were added.
-        updated: Number of files that had changed, and were replaced.
-        unchanged: Number of files that had not changed.
-        removed: Number of files that were removed.
-        num_documents: Number of documents that were added.
-        num_sentences: Number of their sentences.
-        failures: The name of each file, or part of one, that could not be read, and why. A file
-            that was added before and can no longer be read stays in the library as it was.
-        skipped: The files in folders that were left out because no reader takes their format, or
-            because they hold no document. A file that is named itself is read as text.
-    """
-
-    added: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    num_documents: int = 0
-    num_sentences: int = 0
-    failures: list[tuple[str, Exception]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
 
 
 class Index:

@@ -22,8 +22,8 @@ from qdrant_client.http.exceptions import ApiException
 
 from foveate.index.engine import Ids
 from foveate.index.schema import TERMS, TIMES, Level, in_microseconds, schema
+from foveate.index.state import LibraryError, ModelRecord, State
 from foveate.index.statistics import Totals, WordCounts
-from foveate.index.store import LibraryError, ModelRecord, State
 from foveate.tasks.weights import held_back, rarity
 
 if TYPE_CHECKING:

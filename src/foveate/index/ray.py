@@ -23,7 +23,8 @@ from foveate.index.build import Job
 from foveate.index.identity import identify
 from foveate.index.reading import Done, Part, Unit, read_unit
 from foveate.index.records import renumber
-from foveate.index.store import IN_MEMORY, ModelRecord, Store, write
+from foveate.index.state import IN_MEMORY, ModelRecord
+from foveate.index.store import Store, write
 from foveate.inference import Encoder
 
 if not find_spec("ray"):

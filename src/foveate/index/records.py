@@ -4,7 +4,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -36,6 +36,33 @@ class FileRecord:
     size: int
     modified: int
     noted: int
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was done to a library.
+
+    Attributes:
+        added: Number of files that were added.
+        updated: Number of files that had changed, and were replaced.
+        unchanged: Number of files that had not changed.
+        removed: Number of files that were removed.
+        num_documents: Number of documents that were added.
+        num_sentences: Number of their sentences.
+        failures: The name of each file, or part of one, that could not be read, and why. A file
+            that was added before and can no longer be read stays in the library as it was.
+        skipped: The files in folders that were left out because no reader takes their format, or
+            because they hold no document. A file that is named itself is read as text.
+    """
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    num_documents: int = 0
+    num_sentences: int = 0
+    failures: list[tuple[str, Exception]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

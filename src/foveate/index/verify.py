@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 from foveate.index.lance import LanceEngine
 from foveate.index.records import Entry, FileRecord, rows, unpack_document
 from foveate.index.schema import LEVELS, vectors_of
+from foveate.index.state import LibraryError
 from foveate.index.statistics import Totals, WordCounts, count
-from foveate.index.store import LibraryError, Store, reason_of
+from foveate.index.store import Store, reason_of
 
 _MAX_ERROR = 1e-2  # of a vector's length, which is 1 but for the rounding to float16
 _OF_FILE = ("sha256", "size", "modified", "indexed", "content")

@@ -10,7 +10,7 @@ from typing import Any
 
 from foveate.index import Index, LibraryDocument, LibraryError
 from foveate.index.conditions import check_condition
-from foveate.index.store import State
+from foveate.index.state import State
 from foveate.inference import DocumentVectors
 from foveate.service.errors import Refusal
 from foveate.service.view import DocumentView, library_number
