@@ -23,6 +23,11 @@ def test_the_language_is_detected(language):
     assert Document.from_text(TEXTS[language]).language == language
 
 
+def test_a_short_text_in_russian():
+    text = "Завод построен в 1905 г. в г. Туле инженером И. И. Ивановым. Он стоит на ул. Мира."
+    assert detect_language(text) == "ru"
+
+
 def test_a_short_text_in_chinese():
     text = "这座桥建于十九世纪。它的支座已经磨损,明年必须更换。修缮费用约为四十五万欧元。"
     assert detect_language(text) == "zh"

@@ -135,7 +135,9 @@ def test_names_in_programs_are_whole():
             ["Он родился в 1950 г. в Москве, на ул. Ленина.", "См. рис. 5 и т. д.", "Дальше идёт."],
         ),
         ("ru", ["Это было в 1950 г.", "Потом г. Москва росла."]),
+        ("pl", ["Od 1990 r. w domu, tj. 10 proc. normy.", "Tak było w 1990 r.", "Potem nie."]),
         ("pl", ["Zob. rys. 5 i por. prof. Kowalski.", "To jest np. pompa przy ul. Długiej."]),
+        ("nl", ["Sinds 1990 o.a. in Utrecht."]),
         ("nl", ["Zie blz. 5 en dhr. Jansen.", "Dat is o.a. duur."]),
         ("sv", ["Se s. 5 och t.ex. Anna.", "Dr. Ek bor på nr. 3."]),
         ("it", ["Vedi pag. 5 e sig. Rossi.", "Il dott. Bianchi cita l'art. 3."]),
@@ -144,7 +146,7 @@ def test_names_in_programs_are_whole():
         ("ar", ["قال د. أحمد ذلك.", "انظر ص. 5 من الكتاب."]),
         ("hi", ["डॉ. शर्मा आए।", "पृ. 5 देखें।"]),
         ("es", ["Vea la pág. 5 y el Sr. López.", "Vive en la Av. Bolívar núm. 3."]),
-        ("pt", ["Ver pág. 5 e o Sr. Silva.", "Mora na Av. Brasil, n. 3."]),
+        ("pt", ["Ver pág. 5 e o Sr. Silva.", "Mora na Av. Brasil, n.º 3."]),
         ("km", ["ខ្ញុំស្រឡាញ់ភាសាខ្មែរ។", "វាស្អាតណាស់។"]),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 _SAMPLE = 20_000  # characters that decide
 _MIN_LETTERS = 30  # shorter texts say too little
 _MIN_PROBABILITY = 0.8
+_MIN_PROBABILITY_ABROAD = 0.5  # of a text whose letters are not English
 FALLBACK = "en"
 _CHINESE = frozenset(("zh", "wuu", "yue"))  # short texts look alike in all of them
 
@@ -45,7 +46,10 @@ def detect_language(text: str) -> str:
     if language in _CHINESE:
         language = "zh"
         probability = sum(share for name, share in ranked if name in _CHINESE)
-    return str(language) if probability >= _MIN_PROBABILITY else FALLBACK
+    letters = "".join(filter(str.isalpha, sample))
+    is_abroad = sum(letter.isascii() for letter in letters) < len(letters) / 2
+    least = _MIN_PROBABILITY_ABROAD if is_abroad else _MIN_PROBABILITY
+    return str(language) if probability >= least else FALLBACK
 
 
 def detect_language_of(texts: Iterable[str]) -> str:

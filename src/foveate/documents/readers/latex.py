@@ -79,7 +79,7 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "
     "AfterPackage subject publishers dedication lowertitleback uppertitleback extratitle "
     "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
-    "tikzset titlehead usepackage usetheme usetikzlibrary vphantom vspace cline"
+    "tikzset titlehead todo usepackage usetheme usetikzlibrary vphantom vspace cline"
 )
 _NAME_MARKS = re.compile(  # and what else appears next to a name, but is not part of it
     r"\$[^$]*\$|\\(?:affil|altaffil\w*|authormark|corref|ead|email|f(?:oot)?n\w+|href|IEEE\w*(?:A|mark|ship)"
@@ -552,8 +552,8 @@ class _LatexBlocks:
         """Count a section or a caption, and return its number."""
         level = _SECTIONS.get(name, 0)
         if name == "caption" and self._environment.float:
-            self._numbers[self._environment.float] += 1
-            self._current = self._environment.float, str(self._numbers[self._environment.float]), ""
+            kind = self._environment.float
+            self._current = kind, self._next_number(kind, _CHAPTER), ""
         elif 0 < level < _SECTIONS["paragraph"] and name != "frametitle":
             self._numbers[level] += 1
             for deeper in range(level + 1, _SECTIONS["paragraph"]):
@@ -575,27 +575,32 @@ class _LatexBlocks:
         first = format_number(counts[0], "A" if self._is_appendix else "1") if counts else ""
         return ".".join([first, *map(str, counts[1:])])
 
+    def _next_number(self, counter: str, level: int) -> str:
+        """Count what is numbered within the sections of a level, if there are any."""
+        section = self._section_number(level)
+        prefix = f"{section}." if section else ""
+        self._numbers[f"{counter} {prefix}"] += 1
+        return f"{prefix}{self._numbers[f'{counter} {prefix}']}"
+
     def _begin_theorem(self, name: str) -> str:
         """Count a theorem, and return its title and number."""
         title, counter, outer = self._theorems[name]
         if not counter:
             return title
-        level = _SECTIONS.get(outer, 0)
-        section = self._section_number(level) + "." if level else ""
-        self._numbers[f"{counter} {section}"] += 1
-        number = f"{section}{self._numbers[f'{counter} {section}']}"
+        number = self._next_number(counter, _SECTIONS.get(outer, 0))
         self._current = title.lower(), number, ""
         return f"{title} {number}"
 
     def _number_formulas(self, environment: str, inside: str) -> None:
         """Count the formulas of an environment, and remember the labels in it."""
         rows = inside.split("\\\\") if environment in _ROWS else [inside]
+        can_count = environment in _ROWS or environment in _ONE_NUMBER
+        number = ""
         for row in rows:
-            if environment in _ROWS or environment in _ONE_NUMBER:
-                is_numbered = row.strip() and not _UNNUMBERED_ROW.search(row)
-                self._numbers["equation"] += bool(is_numbered)
+            if can_count and row.strip() and not _UNNUMBERED_ROW.search(row):
+                number = self._next_number("equation", _CHAPTER)
             for label in _LABEL_IN_FORMULA.findall(row):
-                self._labels[label] = "equation", str(self._numbers["equation"]), ""
+                self._labels[label] = "equation", number, ""
 
     def _refer(self, reference: re.Match[str]) -> str:
         """Return what a reference shows; nothing for one to a place outside of this file."""
