@@ -8,7 +8,7 @@ BEFORE_NAMES = {  # and before any other word, unless it is a number's: 1950 r. 
     "es": "cía. cmte. ctra. d. doña. dña. dª. excma. fr. ilma. ilmo. pl. profa.",
     "hi": "डॉ. प्रो. श्री. पं. कु. स्व. मो. ले. कै. इं.",
     "hu": "br. gr. ifj. kb. ld. özv. szt. ún. vö.",
-    "it": "gent.",
+    "it": "arch. avv. gent. geom. ing. rag.",
     "nl": "d.w.z. ds. excl. incl. jhr. mevr. mw. o.a.",
     "pl": "al. dr. gen. hab. im. inż. kpt. ks. m.in. mgr. os. pl. płk. por. proc. r. red. św. tj. "
     "tzw. w. wg. woj. zob.",

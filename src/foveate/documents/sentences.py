@@ -51,7 +51,7 @@ _CODE_NEXT = re.compile(  # Gen. Bus. Law § 349, Bus. & Com. Code, So. 2d 34, B
 _SHORT_WORD = re.compile(r"(?:[^\W\d_]{1,5}|&c)\.")
 _INNER_WORD = re.compile(r"\s+(?:and|as|at|by|for|from|in|of|on|or|the|to|with|within)\b")
 _MAX_PARENTHESIS = 120  # characters between the end of a sentence and the parenthesis around it
-_LAST_WORD = re.compile(r"[^\s>(\[（«“„\"']+$")
+_LAST_WORD = re.compile(r"[^\s>(\[（«“„\"'’]+$")
 _ORDINAL = re.compile(
     r"\b(?:am|ab|beim?|bis|das|de[rmns]|die|ein\w*|i[mn]|jede\w*|seit|und|vo[mn]|zu[mr])"
     r"\s\d{1,2}\.$",
@@ -181,6 +181,7 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             or (last in _BEFORE_SMALL and following[0].islower())
             or (language == "fr" and word and word[0] in _FRENCH_CODES and following[0].isdigit())
             or _is_abbreviation(last, text, end - len(last), following[0], language)
+            or (language in BEFORE_NAMES and text[start].isupper() and following[0].islower())
             or _LEGAL.search(text, max(start, end - 20), end) is not None
             or _is_cited(text, start, end)
             or (last in ("fed.", "pub.") and _LEGAL_NEXT.match(text, end) is not None)

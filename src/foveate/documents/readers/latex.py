@@ -64,7 +64,7 @@ _ENUMERATIONS = name_set("enumerate enumerate* compactenum asparaenum inparaenum
 _ITEM_LABELS = (r"\arabic*.", r"(\alph*)", r"\roman*.", r"\Alph*.")  # by depth
 _STYLES = {"arabic": "1", "alph": "a", "Alph": "A", "roman": "i", "Roman": "I"}
 _NUMERALS = {style: name for name, style in _STYLES.items()}
-_FOOTNOTES = name_set("footnote footnotetext")
+_FOOTNOTES = name_set("footnote footnotetext marginnote marginpar")
 _CITATIONS = name_set(
     "cite citep citet citealp citealt citeauthor citeyear parencite textcite autocite footcite "
     "supercite nocite citeA Cite Citet Citep"

@@ -21,6 +21,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.admon import admon_plugin
+from mdit_py_plugins.attrs import attrs_plugin
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
@@ -167,6 +168,7 @@ def _parser() -> MarkdownIt:
     markdown.enable(["table", "strikethrough"])
     markdown.use(footnote_plugin, inline=False).use(deflist_plugin).use(admon_plugin)
     markdown.use(superscript_plugin).use(sub_plugin).use(myst_role_plugin)
+    markdown.use(attrs_plugin, spans=True)
     markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     around: Any = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     markdown.block.ruler.before("table", "grid_table", _grid_table, around)

@@ -121,8 +121,9 @@ def _total(regions: list[Element], measures: dict[Element, _Measure]) -> int:
 def is_invisible(element: Element) -> bool:
     """Return whether an element is never displayed as text, or is a mark next to the text."""
     attributes = element.attributes
-    if element.tag in _NOT_TEXT:
-        return True
+    if element.tag in _NOT_TEXT:  # but a heading may be the button that shows what is below it
+        is_in_heading = element.parent is not None and element.parent.tag in _HEADINGS
+        return not (element.tag == "button" and is_in_heading)
     if element.tag == "math":  # hidden where an image is shown in its place
         return False
     if "hidden" in attributes and attributes.get("role") != "tabpanel":
