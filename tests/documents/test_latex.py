@@ -87,6 +87,7 @@ def test_sections_written_in_plain_text_files_are_recognized():
         ("one % comment\ntwo\n% a line\nthree", "one two three"),
         (r"\input{/etc/passwd} \vspace{3cm} See Section~\ref{sec:x}.", "See Section."),
         (r"\iffalse hidden \fi shown", "shown"),
+        (r"\newcommand{\of}[2][x]{#2(#1)}\of{f} $\of[y]{g}$", "f(x) g(y)"),
         (r"\def\eg{e.g.,\ }\newcommand{\two}[2]{#2 before #1}\eg \two{b}{a}", "e.g., a before b"),
         (r"It costs 5$ and no more", "It costs 5$ and no more"),
         (

@@ -692,24 +692,11 @@ class _LatexBlocks:
         return after
 
     def _expand(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
-        count, body, default = self._macros[name]
-        arguments: list[str] = []
-        if default is not None:
-            option, index = _option(source, index, end)
-            arguments = [_written(source, option) if option else default]
-            count -= 1
-        spans, index = _arguments(source, index, end, count)
-        arguments += [_written(source, span) for span in spans]
-        for number, argument in enumerate(arguments, start=1):
-            if f"#{number}" in body:
-                body = body.replace(f"#{number}", argument)
-                if len(body) > 100 * _MAX_EXPANSION:
-                    return index
-        if depth > _MAX_DEPTH or len(body) > self._room:
-            return index
-        self._room -= len(body)
-        expanded = _tokenize(body)
-        self._run(expanded, 0, len(expanded.tokens), depth + 1)
+        body, index = self._written_out(source, index, end, name)
+        if depth <= _MAX_DEPTH and len(body) <= self._room:
+            self._room -= len(body)
+            expanded = _tokenize(body)
+            self._run(expanded, 0, len(expanded.tokens), depth + 1)
         return index
 
     def _expanded(self, formula: str) -> str:
@@ -719,16 +706,30 @@ class _LatexBlocks:
             found = next(known, None)
             if found is None or len(formula) > self._room:
                 break
-            count, body, default = self._macros[found[1]]
             rest = _tokenize(formula[found.end() :])
-            spans, after = _arguments(rest, 0, len(rest.tokens), count - (default is not None))
-            arguments = [default] * (default is not None) + [_written(rest, span) for span in spans]
-            for number, argument in enumerate(arguments, start=1):
-                body = body.replace(f"#{number}", argument or "")
+            body, after = self._written_out(rest, 0, len(rest.tokens), found[1])
             after_macro = rest.tokens[after].start if after < len(rest.tokens) else len(rest.text)
             formula = f"{formula[: found.start()]}{body} {rest.text[after_macro:]}"
             self._room -= len(body)
         return formula
+
+    def _written_out(self, source: _Source, index: int, end: int, name: str) -> tuple[str, int]:
+        """Return what a macro stands for, with its arguments, and the index after them.
+
+        It is empty if it would be too long.
+        """
+        count, body, default = self._macros[name]
+        arguments: list[str] = []
+        if default is not None:
+            option, index = _option(source, index, end)
+            arguments = [_written(source, option) if option else default]
+        spans, index = _arguments(source, index, end, count - len(arguments))
+        arguments += [_written(source, span) for span in spans]
+        for number, argument in enumerate(arguments, start=1):
+            body = body.replace(f"#{number}", argument)
+            if len(body) > 100 * _MAX_EXPANSION:
+                return "", index
+        return body, index
 
     def _table(self, source: _Source, index: int, end: int, depth: int) -> None:
         """Add the rows of a table; a line below the first ones says that they hold the headers."""
