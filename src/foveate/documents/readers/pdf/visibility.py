@@ -105,7 +105,7 @@ def _invisible(drawn: list[tuple[int, int, Layer]]) -> set[int]:
 
 
 def _is_invisible(text: int) -> bool:
-    return int(_get_mode(text)) == raw.FPDF_TEXTRENDERMODE_INVISIBLE
+    return bool(_get_mode(text) == raw.FPDF_TEXTRENDERMODE_INVISIBLE)
 
 
 def _layer_of(item: int) -> Layer:
