@@ -487,3 +487,13 @@ def test_an_article_in_an_aside_is_more_than_a_notice_about_cookies():
     document = read(page)
     assert document.title == "Mill reopens"
     assert notice.split(".")[0] not in " ".join(sentences(page))
+
+
+def test_headings_by_role_and_headings_that_are_buttons(outline):
+    page = (
+        "<h1>Dam</h1><p>Old.</p><div role=heading aria-level=2>Gates</div><p>They open.</p>"
+        "<h2> <button>Locks</button></h2><p>They close.</p>"
+        "<h2>Keys<button>Buy</button></h2><p>Old.</p>"
+    )
+    document = Document.from_text(page, format="html")
+    assert [path for path, _ in outline(document)][-3:] == ["Gates", "Locks", "Keys"]

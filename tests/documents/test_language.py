@@ -23,6 +23,25 @@ def test_the_language_is_detected(language):
     assert Document.from_text(TEXTS[language]).language == language
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        (
+            "ru",
+            "Завод построен в 1905 г. в г. Туле инженером И. И. Ивановым. Он стоит на ул. Мира.",
+        ),
+        ("pt", "O Sr. Costa mora na av. Central, n.º 5. A Dra. Lima leu as págs. 3 a 5."),
+        (
+            "es",
+            "La presa la construyó el Ing. Pérez en la Av. Sur núm. 5, cf. págs. 12 y 13. "
+            "Nadie lo sabe hoy.",
+        ),
+    ],
+)
+def test_short_texts_in_languages_with_relatives(language, text):
+    assert detect_language(text) == language
+
+
 def test_a_short_text_in_chinese():
     text = "这座桥建于十九世纪。它的支座已经磨损,明年必须更换。修缮费用约为四十五万欧元。"
     assert detect_language(text) == "zh"

@@ -87,6 +87,7 @@ def test_sections_written_in_plain_text_files_are_recognized():
         ("one % comment\ntwo\n% a line\nthree", "one two three"),
         (r"\input{/etc/passwd} \vspace{3cm} See Section~\ref{sec:x}.", "See Section."),
         (r"\iffalse hidden \fi shown", "shown"),
+        (r"\newcommand{\of}[2][x]{#2(#1)}\of{f} $\of[y]{g}$", "f(x) g(y)"),
         (r"\def\eg{e.g.,\ }\newcommand{\two}[2]{#2 before #1}\eg \two{b}{a}", "e.g., a before b"),
         (r"It costs 5$ and no more", "It costs 5$ and no more"),
         (
@@ -97,7 +98,7 @@ def test_sections_written_in_plain_text_files_are_recognized():
             r"\qty{9.81}{\metre\per\second\squared} \SIrange{1}{5}{\mm} \ang{45}",
             "9.81 m/s^2 1 to 5 mm 45°",
         ),
-        (r"\DeclareSIUnit{\px}{px}\qty{4}{\mega\px}", "4 Mpx"),
+        (r"\DeclareSIUnit{\px}{px}\qty{4}{\mega\px}\todo{Ask.} \numproduct{3 x 4}", "4 Mpx 3 × 4"),
         (r"\newcommand{\p}[2][EUR]{#1 #2}\p{99} or \p[USD]{110}", "EUR 99 or USD 110"),
         (
             r"\newcommand{\p}{Pump~X\xspace}The \p is quiet, \p, \p.",
@@ -312,6 +313,17 @@ def test_references_have_their_numbers(reference, text):
     *_, (_, words) = shown(f"{body} See: {reference}.")
     assert words == f"See: {text}.".replace(": .", ":.")
     assert ("prose", "Theorem 2.1 (Lee). It swims.") in shown(f"{body} See: {reference}.")
+
+
+def test_numbers_within_chapters():
+    body = r"""\chapter{Cod}\chapter{Nets}
+\begin{equation}\label{e} a = b \end{equation}
+\begin{figure}\caption{A net.}\label{f}\end{figure}
+By \eqref{e} and \cref{f}."""
+    assert shown(body)[1:] == [
+        ("caption", "Figure 2.1: A net."),
+        ("prose", "By (2.1) and Figure 2.1."),
+    ]
 
 
 def test_rules_and_spans_of_tables():

@@ -616,6 +616,9 @@ def test_the_number_of_an_item_that_begins_with_a_heading_is_that_of_the_heading
             [["Text."]],
         ),
         ("{/* a remark */}\n\nText.", [["Text."]]),
+        ("(top)=\n\nSee {ref}`the top <top>` of {math}`a^2`.", [["See the top of a^2."]]),
+        ("$$\na = b\n$$ (eq)", [["a = b"]]),
+        ("The [new]{.smallcaps} pump.", [["The new pump."]]),
         (
             "Imports matter.\nimport taxes are high.",
             [["Imports matter.", "import taxes are high."]],

@@ -137,11 +137,11 @@ def test_captions_that_grow_word_by_word():
     )
 
 
-def test_cues_that_begin_with_a_line_of_a_blank():
-    text = (
-        "WEBVTT\n\n00:01.000 --> 00:02.000\n \nCod swim.\n\n00:02.000 --> 00:03.000\n \nThey eat.\n"
-    )
-    document = Document.from_text(text, format="vtt")
+@pytest.mark.parametrize(("start", "gap"), [("WEBVTT\n\n", " \n"), ("", "\n")])
+def test_cues_that_begin_with_an_empty_line(start, gap):
+    cues = ("00:01.000 --> 00:02.000", "Cod swim."), ("00:02.000 --> 00:03.000", "They eat.")
+    text = start + "\n\n".join(f"{timing}\n{gap}{words}" for timing, words in cues)
+    document = Document.from_text(text, format="vtt" if start else "srt")
     assert [one.text for one in document.sentences()] == ["Cod swim.", "They eat."]
 
 

@@ -3,15 +3,15 @@
 It knows more: those that it knows, and hence nearly all of pysbd's, are not repeated here.
 """
 
-BEFORE_NAMES = {  # and before any other word, unless a number precedes them: 1950 г. Потом
+BEFORE_NAMES = {  # and before any other word, unless it is a number's: 1950 r. Potem
     "ar": "د. أ. أ.د. ا.د. ص.ب.",
     "es": "cía. cmte. ctra. d. doña. dña. dª. excma. fr. ilma. ilmo. pl. profa.",
     "hi": "डॉ. प्रो. श्री. पं. कु. स्व. मो. ले. कै. इं.",
     "hu": "br. gr. ifj. kb. ld. özv. szt. ún. vö.",
-    "it": "gent.",
+    "it": "arch. avv. gent. geom. ing. rag.",
     "nl": "d.w.z. ds. excl. incl. jhr. mevr. mw. o.a.",
-    "pl": "al. dr. gen. hab. im. inż. kpt. ks. m.in. mgr. os. pl. płk. por. red. św. tj. tzw. "
-    "wg. woj. zob.",
+    "pl": "al. dr. gen. hab. im. inż. kpt. ks. m.in. mgr. os. pl. płk. por. proc. r. red. św. tj. "
+    "tzw. w. wg. woj. zob.",
     "pt": "aprox. arq. av. cap. cel. d. dep. exma. fr. gov. ilma. ilmo. pe. pç. profa. r. srta.",
     "ru": "бул. доц. зам. им. инж. наб. напр. обл. оз. пл. пос. св. ср. т.е.",
     "sv": "ang. dvs. enl. exkl. inkl. jfr. kapt. resp. t.ex.",

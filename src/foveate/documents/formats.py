@@ -104,7 +104,7 @@ FORMATS = {
     format.name: format
     for format in (
         Format("text", "plain text", ("", ".txt", ".text", ".log"), "plain"),
-        Format("markdown", "Markdown", (".md", ".markdown", ".mdown", ".mkd"), "markdown"),
+        Format("markdown", "Markdown", (".md", ".markdown", ".mdown", ".mkd", ".mdx"), "markdown"),
         Format("rst", "reStructuredText", (".rst", ".rest"), "rst"),
         Format("latex", "LaTeX", (".tex", ".latex", ".ltx"), "latex"),
         Format("notebook", "Jupyter notebooks", (".ipynb",), "notebook"),

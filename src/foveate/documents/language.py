@@ -9,7 +9,12 @@ _SAMPLE = 20_000  # characters that decide
 _MIN_LETTERS = 30  # shorter texts say too little
 _MIN_PROBABILITY = 0.8
 FALLBACK = "en"
-_CHINESE = frozenset(("zh", "wuu", "yue"))  # short texts look alike in all of them
+_ALIKE = {  # languages in which short texts look like those in a more frequent one
+    "zh": ("wuu", "yue"),
+    "ru": ("be", "bg", "mk", "uk"),
+    "es": ("an", "ast", "ext", "gl"),
+    "pt": ("ext", "gl", "mwl"),
+}
 
 _ENGLISH = frozenset(
     (
@@ -41,11 +46,10 @@ def detect_language(text: str) -> str:
     if _is_english(sample):
         return "en"
     ranked = _identifier().rank(sample)
-    language, probability = ranked[0]
-    if language in _CHINESE:
-        language = "zh"
-        probability = sum(share for name, share in ranked if name in _CHINESE)
-    return str(language) if probability >= _MIN_PROBABILITY else FALLBACK
+    language = "zh" if ranked[0][0] in _ALIKE["zh"] else str(ranked[0][0])
+    alike = (language, *_ALIKE.get(language, ()))
+    probability = sum(share for name, share in ranked if name in alike)
+    return language if probability >= _MIN_PROBABILITY else FALLBACK
 
 
 def detect_language_of(texts: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ _WINDOW = 10_000  # characters split at once: the time for quotations grows with
 _UNDECIDED = 200  # characters at the end of a window whose sentences depend on what follows
 _WORD = re.compile(r"\w")
 _ASCII_END = re.compile(r"[.!?]")
-_NAME_PART = re.compile(r"[A-Za-z0-9/\\_~@#=&%+-]")
+_NAME_PART = re.compile(r"[A-Za-z0-9ºª/\\_~@#=&%+-]")
 _BARE_STOP = re.compile(r"(?<![^\s'\"`(])\.$")  # of no word, as in: pip install '.[ocr]'
 _QUOTED_STOP = re.compile(r"(['\"`])\.\1$")
 _CLOSING = "」』）》】〉"
@@ -51,7 +51,7 @@ _CODE_NEXT = re.compile(  # Gen. Bus. Law § 349, Bus. & Com. Code, So. 2d 34, B
 _SHORT_WORD = re.compile(r"(?:[^\W\d_]{1,5}|&c)\.")
 _INNER_WORD = re.compile(r"\s+(?:and|as|at|by|for|from|in|of|on|or|the|to|with|within)\b")
 _MAX_PARENTHESIS = 120  # characters between the end of a sentence and the parenthesis around it
-_LAST_WORD = re.compile(r"[^\s>(\[（«“„\"']+$")
+_LAST_WORD = re.compile(r"[^\s>(\[（«“„\"'’]+$")
 _ORDINAL = re.compile(
     r"\b(?:am|ab|beim?|bis|das|de[rmns]|die|ein\w*|i[mn]|jede\w*|seit|und|vo[mn]|zu[mr])"
     r"\s\d{1,2}\.$",
@@ -160,7 +160,7 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
     following = text[end : end + 3].lstrip()
     if not following:
         return False
-    if text[end - 1] in ".?!" and _NAME_PART.match(text, end):  # README.Debian, foo/../bar
+    if text[end - 1] in ".?!" and _NAME_PART.match(text, end):  # README.Debian, foo/../bar, n.º
         return True
     if _BARE_STOP.search(text, max(start, end - 1), end) and not text[end].isspace():
         return True
@@ -181,6 +181,7 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             or (last in _BEFORE_SMALL and following[0].islower())
             or (language == "fr" and word and word[0] in _FRENCH_CODES and following[0].isdigit())
             or _is_abbreviation(last, text, end - len(last), following[0], language)
+            or (language in BEFORE_NAMES and text[start].isupper() and following[0].islower())
             or _LEGAL.search(text, max(start, end - 20), end) is not None
             or _is_cited(text, start, end)
             or (last in ("fed.", "pub.") and _LEGAL_NEXT.match(text, end) is not None)
@@ -198,8 +199,9 @@ def _is_abbreviation(word: str, text: str, start: int, following: str, language:
         return True
     if word in _NUMBERS.get(language, _NO_WORDS) and (following.isdigit() or following in "№§"):
         return True
-    is_counted = text[max(start - 2, 0) : start].strip()[-1:].isdigit()
-    return word in _NAMES.get(language, _NO_WORDS) and following.isalnum() and not is_counted
+    if word not in _NAMES.get(language, _NO_WORDS) or not following.isalnum():
+        return False
+    return following.islower() or not text[max(start - 2, 0) : start].strip()[-1:].isdigit()
 
 
 def _is_cited(text: str, start: int, end: int) -> bool:

@@ -64,7 +64,7 @@ _ENUMERATIONS = name_set("enumerate enumerate* compactenum asparaenum inparaenum
 _ITEM_LABELS = (r"\arabic*.", r"(\alph*)", r"\roman*.", r"\Alph*.")  # by depth
 _STYLES = {"arabic": "1", "alph": "a", "Alph": "A", "roman": "i", "Roman": "I"}
 _NUMERALS = {style: name for name, style in _STYLES.items()}
-_FOOTNOTES = name_set("footnote footnotetext")
+_FOOTNOTES = name_set("footnote footnotetext marginnote marginpar")
 _CITATIONS = name_set(
     "cite citep citet citealp citealt citeauthor citeyear parencite textcite autocite footcite "
     "supercite nocite citeA Cite Citet Citep"
@@ -79,7 +79,7 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "
     "AfterPackage subject publishers dedication lowertitleback uppertitleback extratitle "
     "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
-    "tikzset titlehead usepackage usetheme usetikzlibrary vphantom vspace cline"
+    "tikzset titlehead todo usepackage usetheme usetikzlibrary vphantom vspace cline"
 )
 _NAME_MARKS = re.compile(  # and what else appears next to a name, but is not part of it
     r"\$[^$]*\$|\\(?:affil|altaffil\w*|authormark|corref|ead|email|f(?:oot)?n\w+|href|IEEE\w*(?:A|mark|ship)"
@@ -552,8 +552,8 @@ class _LatexBlocks:
         """Count a section or a caption, and return its number."""
         level = _SECTIONS.get(name, 0)
         if name == "caption" and self._environment.float:
-            self._numbers[self._environment.float] += 1
-            self._current = self._environment.float, str(self._numbers[self._environment.float]), ""
+            kind = self._environment.float
+            self._current = kind, self._next_number(kind, _CHAPTER), ""
         elif 0 < level < _SECTIONS["paragraph"] and name != "frametitle":
             self._numbers[level] += 1
             for deeper in range(level + 1, _SECTIONS["paragraph"]):
@@ -575,27 +575,32 @@ class _LatexBlocks:
         first = format_number(counts[0], "A" if self._is_appendix else "1") if counts else ""
         return ".".join([first, *map(str, counts[1:])])
 
+    def _next_number(self, counter: str, level: int) -> str:
+        """Count what is numbered within the sections of a level, if there are any."""
+        section = self._section_number(level)
+        prefix = f"{section}." if section else ""
+        self._numbers[f"{counter} {prefix}"] += 1
+        return f"{prefix}{self._numbers[f'{counter} {prefix}']}"
+
     def _begin_theorem(self, name: str) -> str:
         """Count a theorem, and return its title and number."""
         title, counter, outer = self._theorems[name]
         if not counter:
             return title
-        level = _SECTIONS.get(outer, 0)
-        section = self._section_number(level) + "." if level else ""
-        self._numbers[f"{counter} {section}"] += 1
-        number = f"{section}{self._numbers[f'{counter} {section}']}"
+        number = self._next_number(counter, _SECTIONS.get(outer, 0))
         self._current = title.lower(), number, ""
         return f"{title} {number}"
 
     def _number_formulas(self, environment: str, inside: str) -> None:
         """Count the formulas of an environment, and remember the labels in it."""
         rows = inside.split("\\\\") if environment in _ROWS else [inside]
+        can_count = environment in _ROWS or environment in _ONE_NUMBER
+        number = ""
         for row in rows:
-            if environment in _ROWS or environment in _ONE_NUMBER:
-                is_numbered = row.strip() and not _UNNUMBERED_ROW.search(row)
-                self._numbers["equation"] += bool(is_numbered)
+            if can_count and row.strip() and not _UNNUMBERED_ROW.search(row):
+                number = self._next_number("equation", _CHAPTER)
             for label in _LABEL_IN_FORMULA.findall(row):
-                self._labels[label] = "equation", str(self._numbers["equation"]), ""
+                self._labels[label] = "equation", number, ""
 
     def _refer(self, reference: re.Match[str]) -> str:
         """Return what a reference shows; nothing for one to a place outside of this file."""
@@ -687,24 +692,11 @@ class _LatexBlocks:
         return after
 
     def _expand(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
-        count, body, default = self._macros[name]
-        arguments: list[str] = []
-        if default is not None:
-            option, index = _option(source, index, end)
-            arguments = [_written(source, option) if option else default]
-            count -= 1
-        spans, index = _arguments(source, index, end, count)
-        arguments += [_written(source, span) for span in spans]
-        for number, argument in enumerate(arguments, start=1):
-            if f"#{number}" in body:
-                body = body.replace(f"#{number}", argument)
-                if len(body) > 100 * _MAX_EXPANSION:
-                    return index
-        if depth > _MAX_DEPTH or len(body) > self._room:
-            return index
-        self._room -= len(body)
-        expanded = _tokenize(body)
-        self._run(expanded, 0, len(expanded.tokens), depth + 1)
+        body, index = self._written_out(source, index, end, name)
+        if depth <= _MAX_DEPTH and len(body) <= self._room:
+            self._room -= len(body)
+            expanded = _tokenize(body)
+            self._run(expanded, 0, len(expanded.tokens), depth + 1)
         return index
 
     def _expanded(self, formula: str) -> str:
@@ -714,16 +706,30 @@ class _LatexBlocks:
             found = next(known, None)
             if found is None or len(formula) > self._room:
                 break
-            count, body, default = self._macros[found[1]]
             rest = _tokenize(formula[found.end() :])
-            spans, after = _arguments(rest, 0, len(rest.tokens), count - (default is not None))
-            arguments = [default] * (default is not None) + [_written(rest, span) for span in spans]
-            for number, argument in enumerate(arguments, start=1):
-                body = body.replace(f"#{number}", argument or "")
+            body, after = self._written_out(rest, 0, len(rest.tokens), found[1])
             after_macro = rest.tokens[after].start if after < len(rest.tokens) else len(rest.text)
             formula = f"{formula[: found.start()]}{body} {rest.text[after_macro:]}"
             self._room -= len(body)
         return formula
+
+    def _written_out(self, source: _Source, index: int, end: int, name: str) -> tuple[str, int]:
+        """Return what a macro stands for, with its arguments, and the index after them.
+
+        It is empty if it would be too long.
+        """
+        count, body, default = self._macros[name]
+        arguments: list[str] = []
+        if default is not None:
+            option, index = _option(source, index, end)
+            arguments = [_written(source, option) if option else default]
+        spans, index = _arguments(source, index, end, count - len(arguments))
+        arguments += [_written(source, span) for span in spans]
+        for number, argument in enumerate(arguments, start=1):
+            body = body.replace(f"#{number}", argument)
+            if len(body) > 100 * _MAX_EXPANSION:
+                return "", index
+        return body, index
 
     def _table(self, source: _Source, index: int, end: int, depth: int) -> None:
         """Add the rows of a table; a line below the first ones says that they hold the headers."""

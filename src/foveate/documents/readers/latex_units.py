@@ -33,7 +33,7 @@ _TOKEN = re.compile(r"\\([A-Za-z]+)\s*(?:\{([^{}]*)\})?|([.~])|\^\{?(-?\d+)\}?|(
 _NUMBER = re.compile(r"([+-]?[\d.,\s]*)[eEdD]([+-]?\d+)")
 COMMANDS = {  # their arguments
     **dict.fromkeys(("SI", "qty", "SIrange", "qtyrange", "SIlist", "qtylist"), "quantity"),
-    **dict.fromkeys(("num", "numrange", "numlist", "ang", "complexnum"), "number"),
+    **dict.fromkeys(("num", "numproduct", "numrange", "numlist", "ang"), "number"),
     **dict.fromkeys(("si", "unit"), "unit"),
 }
 

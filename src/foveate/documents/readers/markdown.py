@@ -21,9 +21,11 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.admon import admon_plugin
+from mdit_py_plugins.attrs import attrs_plugin
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.myst_role import myst_role_plugin
 from mdit_py_plugins.subscript import sub_plugin
 from mdit_py_plugins.superscript import superscript_plugin
 
@@ -67,15 +69,19 @@ _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(/?)(su[pb])\s*>", re.IGNORECASE)
 _TITLE_BLOCK = re.compile(r"%[ \t]*(.*)\n(?:%[ \t]*(.*)\n)?(?:%[ \t]*(.*)\n)?")  # of Pandoc
 _IS_MARKED = re.compile(
-    r"^[ \t>]*(?::{3}|`{3,}\s*\{|~{3,}\s*\{|\?{3}|===? \"|import\b|export\b|\{/\*)", re.M
+    r"^[ \t>]*(?::{3}|`{3,}\s*\{|~{3,}\s*\{|\?{3}|===? \"|\([\w:.-]+\)=|import\b|export\b|\{/\*)",
+    re.M,
 )
 _FENCE = re.compile(r"([ \t>]*)(`{3,}|~{3,}|:{3,})[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"\{([\w:-]+)\}[ \t]*(.*)")
 _LABEL = re.compile(r"(?:\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*(?:\{[^{}]*\})?[ \t:]*")
+_ROLE_TARGET = re.compile(r"(?<=\S)\s*<[^<>]*>$")  # {ref}`Pumps <pumps>`
+_TARGET = re.compile(r"\([\w:.-]+\)=\s*")  # of MyST, before what it names
 _OPTION = re.compile(r"\s*:[\w-]+:")
 _BOX = re.compile(
     r"([ \t]*)(?:\?{3}\+?|===[!+]?)(?=[ \t]+[\w\"])"
 )  # of MkDocs: ??? note, === "Tab"
+_COMMENT = re.compile(r"\s*\{/\*.*\*/\}\s*")  # of MDX
 _MODULE = re.compile(
     r"import\s+(?:[\w*{][^\n]*\sfrom\s+)?[\"'][^\n]*[\"'];?\s*|export\s+(?:default|const|let|function)\b.*"
 )
@@ -97,7 +103,7 @@ _MIN_ENTRIES = 3  # of a table of contents
 _CONTENTS_MARKS = ("[TOC]", "[[TOC]]", "[[_TOC_]]")  # where a table of contents is inserted
 _KINDS: dict[str, Kind] = {"list_item": "item", "footnote_reference": "footnote"}
 _UNNUMBERED = name_set(  # tokens
-    "table_open fence code_block html_block math_block grid_table simple_table"
+    "table_open fence code_block html_block math_block math_block_label grid_table simple_table"
 )
 
 
@@ -161,7 +167,8 @@ def _parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING})
     markdown.enable(["table", "strikethrough"])
     markdown.use(footnote_plugin, inline=False).use(deflist_plugin).use(admon_plugin)
-    markdown.use(superscript_plugin).use(sub_plugin)
+    markdown.use(superscript_plugin).use(sub_plugin).use(myst_role_plugin)
+    markdown.use(attrs_plugin, spans=True)
     markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     around: Any = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     markdown.block.ruler.before("table", "grid_table", _grid_table, around)
@@ -217,7 +224,7 @@ class _MarkdownBlocks:
                 yield from self.html(token)
             elif token.type in ("fence", "code_block"):
                 yield from self.code(token)
-            elif token.type == "math_block":
+            elif token.type in ("math_block", "math_block_label"):
                 first, last = self.spanned(token)
                 shown = formulas.from_latex(token.content)
                 yield Prose(MappedText.from_text(shown, first, last), kind="formula")
@@ -405,7 +412,7 @@ def _prepared(lines: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], s
         elif is_module or _MODULE.fullmatch(written.rstrip()):
             is_module = bool(written.strip()) and not written.startswith("import")
             yield line, ""
-        elif written.lstrip().startswith("{/*") and written.rstrip().endswith("*/}"):
+        elif _TARGET.fullmatch(written) or _COMMENT.fullmatch(written):
             yield line, ""
         else:
             box = _BOX.match(written)
@@ -556,6 +563,11 @@ class _Content:
                 is_formula = _FORMULA_SIGN.search(token.content)
                 formula = formulas.from_latex(token.content) if is_formula else written
                 self.add(shown, formula, start, end)
+            elif token.type == "myst_role":
+                role, written = token.meta["name"], token.content
+                named = _ROLE_TARGET.sub("", written)
+                formula = formulas.from_latex(written) if role == "math" else named
+                self.add(shown, formula, start, start + len(role) + len(written) + 4)
             elif token.type in ("softbreak", "hardbreak"):
                 self.add(shown, " ", start, start + 1)
             elif token.type == "html_inline" and _LINE_BREAK.match(token.content):

@@ -269,8 +269,8 @@ class _HtmlBlocks:
 
     def inner_context(self, element: Element) -> _Context:
         tag, context = element.tag, self.context
-        if tag in _HEADINGS and not _labels_admonition(element):
-            return replace(context, heading=_HEADINGS[tag])
+        if (level := _heading_level(element)) and not _labels_admonition(element):
+            return replace(context, heading=level)
         kind = context.kind
         attributes = element.attributes
         roles = name_set(f"{attributes.get('role', '')} {attributes.get('epub:type', '')}")
@@ -393,6 +393,12 @@ class _HtmlBlocks:
         for block in blocks:
             block.place = self.place
             self.blocks.append(block)
+
+
+def _heading_level(element: Element) -> int | None:
+    level = element.attributes.get("aria-level", "2")
+    is_heading = element.attributes.get("role") == "heading" and level in tuple("123456")
+    return _HEADINGS.get(element.tag, int(level) if is_heading else None)
 
 
 def _labels_admonition(heading: Element) -> bool:

@@ -122,7 +122,7 @@ def is_invisible(element: Element) -> bool:
     """Return whether an element is never displayed as text, or is a mark next to the text."""
     attributes = element.attributes
     if element.tag in _NOT_TEXT:
-        return True
+        return not _is_whole_heading(element)
     if element.tag == "math":  # hidden where an image is shown in its place
         return False
     if "hidden" in attributes and attributes.get("role") != "tabpanel":
@@ -142,6 +142,20 @@ def is_invisible(element: Element) -> bool:
     if element.tag == "a":
         return _is_mark(element)
     return False
+
+
+def _is_whole_heading(element: Element) -> bool:
+    """Return whether a heading is but a button, which shows what is below it."""
+    heading = element.parent
+    return (
+        element.tag == "button"
+        and heading is not None
+        and heading.tag in _HEADINGS
+        and not any(
+            child.shown.strip() if isinstance(child, Text) else child is not element
+            for child in heading.children
+        )
+    )
 
 
 def _is_mark(link: Element) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from foveate.documents.readers.pdf.prototypes import INT, POINTER, UINT, prototype
 from foveate.documents.readers.pdf.visibility import (
     get_type,
-    hide_layers,
+    hide_unseen,
     is_annotated,
     leaves,
     objects_of,
@@ -192,7 +192,7 @@ def read_page(document: pdfium.PdfDocument, index: int) -> Page:
             page.close()
             page = document[index]
             objects = objects_of(page)
-        hide_layers(page, objects)
+        hide_unseen(page, objects)
         text = page.get_textpage()
         reader = _PageReader(text, bounds, page.get_rotation() // 90)
         return reader.read(index + 1, size, objects, num_own)

@@ -61,23 +61,25 @@ def leaves(objects: Iterable[int], layer: Layer = ()) -> Iterator[tuple[int, int
             yield item, kind, own
 
 
-def hide_layers(page: pdfium.PdfPage, objects: Iterable[int]) -> None:
-    """Deactivate the text of layers that are switched off.
+def hide_unseen(page: pdfium.PdfPage, objects: Iterable[int]) -> None:
+    """Deactivate invisible text that stands for no picture, and text of layers switched off.
 
     PDFium does not say which layers are: each is drawn alone, to see whether anything appears.
     """
     drawn = list(islice(leaves(objects), MAX_OBJECTS))
+    hidden = _invisible(drawn)
+    for item in hidden:
+        _set_active(item, False)
     layers: defaultdict[Layer, list[int]] = defaultdict(list)
     for item, kind, layer in drawn:
         if layer and kind == raw.FPDF_PAGEOBJ_TEXT:
             layers[layer].append(item)
     if not layers:
         return
-    hidden: set[int] = set()
     for item, _, _ in drawn:
         _set_active(item, False)
     for members in layers.values():
-        if any(_get_mode(item) == raw.FPDF_TEXTRENDERMODE_INVISIBLE for item in members):
+        if any(map(_is_invisible, members)):
             continue  # recognized characters behind a picture
         for item in members:
             _set_active(item, True)
@@ -91,6 +93,19 @@ def hide_layers(page: pdfium.PdfPage, objects: Iterable[int]) -> None:
             _set_active(item, False)
     for item, _, _ in drawn:
         _set_active(item, item not in hidden)
+
+
+def _invisible(drawn: list[tuple[int, int, Layer]]) -> set[int]:
+    """Return invisible text among visible text; that of a picture or drawing is what it shows."""
+    if any(kind == raw.FPDF_PAGEOBJ_IMAGE for _, kind, _ in drawn):
+        return set()
+    texts = {item for item, kind, _ in drawn if kind == raw.FPDF_PAGEOBJ_TEXT}
+    invisible = set(filter(_is_invisible, texts))
+    return invisible if len(invisible) < len(texts) else set()
+
+
+def _is_invisible(text: int) -> bool:
+    return bool(_get_mode(text) == raw.FPDF_TEXTRENDERMODE_INVISIBLE)
 
 
 def _layer_of(item: int) -> Layer:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import unescape
+from itertools import pairwise
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
 from foveate.documents.readers.speech.fillers import clean
@@ -90,16 +91,18 @@ def _lines(text: str) -> Iterator[_Line]:
     offset = 0
     voice: str | None = None
     end = 0.0  # of the cue before
-    for written in text.split("\n"):
+    is_webvtt = text.startswith("WEBVTT")
+    for written, following in pairwise([*text.split("\n"), ""]):
         start, offset = offset, offset + len(written) + 1
         if match := _TIMING.match(written):
             end = _seconds(timing, 5) if timing else end
             timing, previous, shown, voice = match, shown, [], None
             continue
-        # A line of blanks may be the first one of a cue.
-        if timing and not written.strip() and (shown or not written):
+        # In SubRip, empty lines may be anywhere in a cue; in WebVTT, a line of blanks may begin it.
+        if timing and is_webvtt and not written.strip() and (shown or not written):
             end, timing = _seconds(timing, 5), None
-        if timing is None:
+        is_number = written.strip().isdecimal() and _TIMING.match(following)
+        if timing is None or is_number or not written.strip():
             continue
         said, named = _unmarked(text, start, start + len(written))
         voice = named or voice
