@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -12,8 +13,9 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from foveate import Document, context
+from foveate.tasks import context as tasks_context
 from foveate.tasks import prompt
-from foveate.tasks.context import HEADING, fit
+from foveate.tasks.context import HEADING, fit, weigh
 from foveate.tasks.tokens import estimate_tokens, token_counter
 
 WORDS = ("cod", "eel", "sole", "herring and cod", "the sea is cold and deep", "鳕鱼")
@@ -164,6 +166,18 @@ def test_what_answers_is_shown(sea, encoder):
     assert 2 in result.spans
     assert 6 not in result.spans
     assert "## Salt [… 3]" in result.text
+
+
+def test_the_scale_of_relevance_does_not_matter(sea, encoder, monkeypatch):
+    def weights(*scores):
+        monkeypatch.setattr(tasks_context, "relevance", lambda *_: [torch.tensor(scores).double()])
+        vectors = encoder.encode([sea])
+        return weigh("What do cod eat?", [sea], vectors, prompt.outline([sea]), encoder)
+
+    found = weights(0.4, 0.8, 0.1, 0.0, 0.2, 0.0, 0.3)
+    assert found.argmax() == 1
+    np.testing.assert_allclose(weights(0.24, 0.28, 0.21, 0.2, 0.22, 0.2, 0.23), found, rtol=1e-4)
+    np.testing.assert_allclose(weights(*[0.3] * 7), 1 / 7)
 
 
 def test_a_query_for_an_overview_counts_as_none(sea, encoder):

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 # Chosen on twelve meetings of QMSum's validation part and on five documents each of the development
-# parts of papers, PEPs, proposals and articles, whose headings were the queries.
+# parts of papers, PEPs, proposals and articles, whose headings were the queries; TEMPERATURE on all
+# of that validation part and on 35 documents of the training parts of papers, PEPs and proposals.
 HEADING = 0.02  # how closely a sentence is seen if only the heading of its section is shown
 NEIGHBOURHOOD = 250  # tokens
-TEMPERATURE = 0.03  # of relevance
+TEMPERATURE = 0.6  # of relevance, in standard deviations
 GIST_TEMPERATURE = 0.04  # of how central sentences are
 # Of 95 general questions of QMSum's training and validation parts, all but three are closer to one
 # of these requests; of 567 specific ones, three are.
@@ -96,10 +97,11 @@ def context(
     else 0. The weight w(s) says how likely a reader looks for s. Answers are stretches, of which
     single sentences may share no word with the query, so it follows from all that is said nearby:
 
-        w = softmax(n / 0.03),    n(s) = Σ_t k(s, t) r(t) / Σ_t k(s, t)
+        w = softmax(n / (0.6 σ)),    n(s) = Σ_t k(s, t) r(t) / Σ_t k(s, t)
 
     over the sentences t of the same section, with r(t), by which `foveate.search` ranks them, and
-    k(s, t) = |t| exp(-x/250) for x tokens from the middle of s to that of t, which has |t|. Without
+    k(s, t) = |t| exp(-x/250) for x tokens from the middle of s to that of t, which has |t|; σ is
+    the standard deviation of n over all sentences, so that the scale of r does not matter. Without
     a query, w is softmax(c / 0.04) with c of `foveate.tasks.summarize.importance`. A query that
     asks for an overview, such as "Summarize the meeting", counts as none: its `relative` cosine
     with one of `OVERVIEWS` is above 0.6.
@@ -180,7 +182,8 @@ def weigh(
             sizes = np.array(estimate_tokens(texts), np.float64)
             inside = [slice(part.sentences.start, part.sentences.stop) for part in parts]
             near = np.concatenate([_mean_nearby(scores[own], sizes[own]) for own in inside])
-            return _softmax(near / TEMPERATURE)
+            spread = max(near.std(), 1e-5)  # r is rounded to that: less is no difference
+            return _softmax(near / (TEMPERATURE * spread))
     gists = [
         importance(document, its_vectors, encoder)
         for document, its_vectors in zip(documents, vectors, strict=True)
