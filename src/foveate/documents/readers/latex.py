@@ -563,11 +563,8 @@ class _LatexBlocks:
             self._numbers[level] += 1
             for deeper in range(level + 1, _SECTIONS["paragraph"]):
                 self._numbers[deeper] = 0
-            self._current = (
-                "chapter" if level == _CHAPTER else "section",
-                self._section_number(level),
-                "",
-            )
+            kind = "chapter" if level == _CHAPTER else "section"
+            self._current = kind, self._section_number(level), ""
         else:
             return ""
         return self._current[1]
@@ -868,7 +865,7 @@ class _Scanner:
         if name in _DROPPED:
             return "", ""
         return (
-            ("code", _without_options(inside))
+            ("code", inside.partition("\n")[2] or inside)  # without the options of its begin
             if name in _CODE
             else ("formula", f"{name}\0{inside}")
         )
@@ -914,12 +911,6 @@ def _end_of_math(text: str, start: int) -> int:
             return -1
         end += 2 if text[end] == "\\" else 1
     return -1
-
-
-def _without_options(code: str) -> str:
-    """Return the lines of code after the options that may follow the begin."""
-    first, _, rest = code.partition("\n")
-    return rest if rest else first
 
 
 def _opens(source: _Source, index: int, end: int) -> bool:
