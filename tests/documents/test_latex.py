@@ -100,6 +100,12 @@ def test_sections_written_in_plain_text_files_are_recognized():
         ),
         (r"\DeclareSIUnit{\px}{px}\qty{4}{\mega\px}\todo{Ask.} \numproduct{3 x 4}", "4 Mpx 3 × 4"),
         (r"\newcommand{\p}[2][EUR]{#1 #2}\p{99} or \p[USD]{110}", "EUR 99 or USD 110"),
+        (r"\newcommand{\p}[2][a]{#1+#2}$\p{b}$ or $\p[c]{d}$", "a+b or c+d"),
+        (
+            r"\NewDocumentCommand\p{O{EUR} m}{#1 #2}\p{99} or \p[USD]{110}",
+            "EUR 99 or USD 110",
+        ),
+        (r"\NewDocumentCommand{\p}{m}{ripe #1}\p{pears} only", "ripe pears only"),
         (
             r"\newcommand{\p}{Pump~X\xspace}The \p is quiet, \p, \p.",
             "The Pump X is quiet, Pump X, Pump X.",
@@ -349,7 +355,7 @@ def test_heads_of_long_tables_are_read_once():
 \begin{longtable}{lr}
 \caption{Prices.}\label{p}\\
 \toprule Item & Price \\ \midrule \endfirsthead
-\multicolumn{2}{c}{Continued} \\ \toprule Item & Price \\ \midrule \endhead
+\multicolumn{2}{c}{Continued} \\ \toprule Item & Price \endhead
 \multicolumn{2}{r}{Goes on} \\ \endfoot
 \bottomrule \endlastfoot
 Hose & 5 \\

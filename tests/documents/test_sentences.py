@@ -144,6 +144,7 @@ def test_names_in_programs_are_whole():
         ("it", ["Lo disse l’ing. Bianchi.", "Poi tacque."]),
         ("sv", ["Se s. 5 och t.ex. Anna.", "Dr. Ek bor på nr. 3."]),
         ("it", ["Vedi pag. 5 e sig. Rossi.", "Il dott. Bianchi cita l'art. 3."]),
+        ("tr", ["Köprü M.Ö. 200 yılında yapıldı.", "Hâlâ duruyor."]),
         ("tr", ["Bkz. s. 5 ve Sn. Yılmaz.", "Atatürk Cad. No. 5, 19. yüzyıl."]),
         ("hu", ["A 12. fejezet hosszú.", "Dr. Kovács pl. a 3. oldalon van."]),
         ("ar", ["قال د. أحمد ذلك.", "انظر ص. 5 من الكتاب."]),

@@ -255,6 +255,13 @@ def test_any_nesting_gives_sentences_in_order(format, data):
         end = sentence.end
 
 
+@pytest.mark.parametrize("attribute", ["rend='sup'", "rendition='simple:superscript'"])
+def test_superscripts_of_tei(attribute):
+    tei = f"<TEI><text><body><p>It has 40 m<hi {attribute}>2</hi>.</p></body></text></TEI>"
+    [sentence] = Document.from_text(tei, format="tei").sentences()
+    assert sentence.text == "It has 40 m^2."
+
+
 def test_a_term_within_a_sentence_is_a_word_of_it():
     jats = "<article><body><p>The <term>cod</term> swims.</p></body></article>"
     [sentence] = Document.from_text(jats, format="jats").sentences()
@@ -284,6 +291,7 @@ def test_a_formula_set_apart_within_a_sentence():
         ("cells (see {2}, {3} and {4}).", "cells (see 2, 3 and 4)."),
         ("cells.<sup>{2},{3}</sup>", "cells."),
         ("cells<sup>[{2}]</sup>.", "cells."),
+        ("cells <sup>({2})</sup>, too.", "cells, too."),
     ],
 )
 def test_references_in_brackets_are_kept(written: str, shown: str) -> None:

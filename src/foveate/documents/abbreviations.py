@@ -28,7 +28,7 @@ BEFORE_NUMBERS = {
     "pt": "arts. cap. figs. inc. km. n. nº. núm. p. pág. págs. par. pp. séc. t. tab. tel. vol.",
     "ru": "абз. вып. гл. изд. корп. разд. рис. ст. табл. №.",
     "sv": "avs. bd. bil. kap. kl. mom. sid. tab. tel. vol.",
-    "tr": "apt. bl. kat. ss. şek. tab. tel. yy.",
+    "tr": "apt. bl. kat. m.ö. m.s. ss. şek. tab. tel. yy.",
 }
 ORDINALS = frozenset(
     (

@@ -90,6 +90,15 @@ class MappedText:
         shown = str(self)
         return self.part(len(shown) - len(shown.lstrip()), len(shown.rstrip()))
 
+    def strip_end(self) -> None:
+        """Remove the whitespace at the end of the last piece."""
+        if self._pieces:
+            piece, (start, end) = self._pieces.pop(), self._source_spans.pop()
+            self._length = self._offsets.pop()
+            kept = piece.rstrip()
+            is_mapped = end - start == len(piece)
+            self.add(kept, start, start + len(kept) if is_mapped else end)
+
     def tail(self, length: int) -> str:
         """Return the last characters, `length` of them or a few more."""
         pieces: list[str] = []

@@ -46,6 +46,8 @@ def add_script(shown: MappedText, script: MappedText, *, is_raised: bool) -> Non
         is_raised: Whether it is a superscript.
     """
     around = signs(shown.tail(_LOOKED_AT), str(script), is_raised=is_raised)
+    if around is None:
+        shown.strip_end()  # the space before a mark is not one before the comma after it
     if around is None or not script:
         return
     start, _ = script.source_span(0, 1)

@@ -95,7 +95,6 @@ _RULES = name_set(
 )
 _PARTS_OF_LONG_TABLES = name_set("endfirsthead endhead endfoot endlastfoot")
 _LAST_ARGUMENT |= {"colorbox": 2, "resizebox": 3, "scalebox": 2, "foreignlanguage": 2}
-_DEFINITIONS = name_set("newcommand renewcommand providecommand DeclareRobustCommand")
 _SPACE_IF_WORD = "\ufdd2"  # what \\xspace leaves
 _REFERENCE = re.compile("\ufdd0([A-Za-z]+):([^\ufdd1]*)\ufdd1")  # what stands for one at first
 _LABEL_IN_FORMULA = re.compile(r"\\label\s*\{([^{}]*)\}")
@@ -141,7 +140,20 @@ _DEFINITION = re.compile(
     r"\s*+(?:\{\s*+)?\\([A-Za-z@]++)\s*+(?:\}\s*+)?"
     r"(?:\[(\d)\])?(\[[^\]]{0,200}\])?\s*+(?=\{)"
 )
+_DOCUMENT_COMMAND = re.compile(  # \NewDocumentCommand{\unit}{O{m} m}
+    r"\s*+(?:\{\s*+)?\\([A-Za-z@]++)\s*+(?:\}\s*+)?\{\s*+(o|O\s*+\{[^{}]{0,200}\})?((?:\s*+m)*+)\s*+\}"
+    r"\s*+(?=\{)"
+)
 _PLAIN_DEFINITION = re.compile(r"\\([A-Za-z@]++)\s*+((?:#\d)*+)\s*+(?=\{)")
+_DEFINERS = {
+    "def": _PLAIN_DEFINITION,
+    "DeclareMathOperator": _OPERATOR,
+    "newtheorem": _THEOREM,
+    **dict.fromkeys(("newcommand", "renewcommand", "providecommand"), _DEFINITION),
+    "DeclareRobustCommand": _DEFINITION,
+    "NewDocumentCommand": _DOCUMENT_COMMAND,
+    "RenewDocumentCommand": _DOCUMENT_COMMAND,
+}
 _ROW_OPTION = re.compile(r"\*?(?:\[[^\]\n]{0,20}\])?")
 _SPACE_BEFORE = re.compile(r" ([.,)])")
 _WORD_AFTER = re.compile(_SPACE_IF_WORD + r"(?=[\w(\[“‘«„$§\"&-])")
@@ -333,13 +345,6 @@ class _LatexBlocks:
         self._shown, self._marker, self._environments = outer
         return shown
 
-    def _aside(self, source: _Source, span: tuple[int, int], depth: int) -> str:
-        """Return the text of an argument that the document does not show in its place."""
-        footnotes = list(self._footnotes)
-        shown = self._inline(source, span, depth)
-        self._footnotes = footnotes
-        return shown
-
     def _names(self, source: _Source, span: tuple[int, int], depth: int) -> Iterator[str]:
         r"""Yield the names in the argument of \author.
 
@@ -350,7 +355,7 @@ class _LatexBlocks:
         for group in _AUTHORS_END.split(written):
             line = _LINE_END.split(group.strip(), maxsplit=1)[0]
             named = _tokenize(_GAP.sub(";", line))
-            yield from split_names(self._aside(named, (0, len(named.tokens)), depth))
+            yield from split_names(self._inline(named, (0, len(named.tokens)), depth))
 
     def _begin(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
         self._flush()
@@ -448,7 +453,7 @@ class _LatexBlocks:
             self._flush()
             _, index = _option(source, index, end)
             _, index = _arguments(source, index, end, 1)
-        elif name in _DEFINITIONS or name in ("def", "DeclareMathOperator", "newtheorem"):
+        elif name in _DEFINERS:
             index = self._define(source, index, end, name)
         elif name in _SECTIONS or name in ("title", "caption") or name in _FOOTNOTES:
             is_starred = source.text.startswith("*", source.tokens[index - 1].start + len(name) + 1)
@@ -523,7 +528,7 @@ class _LatexBlocks:
             if name == "author" and spans and self._environment.kind != "reference":
                 self.authors += self._names(source, spans[0], depth)
             elif name == "date" and spans:
-                self.date = self._aside(source, spans[0], depth)
+                self.date = self._inline(source, spans[0], depth)
         elif name in _LAST_ARGUMENT:
             _, index = _option(source, index, end)
             spans, index = _arguments(source, index, end, _LAST_ARGUMENT[name])
@@ -558,11 +563,8 @@ class _LatexBlocks:
             self._numbers[level] += 1
             for deeper in range(level + 1, _SECTIONS["paragraph"]):
                 self._numbers[deeper] = 0
-            self._current = (
-                "chapter" if level == _CHAPTER else "section",
-                self._section_number(level),
-                "",
-            )
+            kind = "chapter" if level == _CHAPTER else "section"
+            self._current = kind, self._section_number(level), ""
         else:
             return ""
         return self._current[1]
@@ -660,12 +662,7 @@ class _LatexBlocks:
 
     def _define(self, source: _Source, index: int, end: int, name: str) -> int:
         """Remember a short macro, an operator or a kind of theorem that the document defines."""
-        patterns = {
-            "def": _PLAIN_DEFINITION,
-            "DeclareMathOperator": _OPERATOR,
-            "newtheorem": _THEOREM,
-        }
-        pattern = patterns.get(name, _DEFINITION)
+        pattern = _DEFINERS[name]
         start = source.tokens[index].start if index < end else len(source.text)
         match = pattern.match(source.text, start)
         if not match:
@@ -684,11 +681,14 @@ class _LatexBlocks:
         body = _written(source, spans[0])
         if pattern is _OPERATOR:
             self._macros[match[1]] = (0, rf"\operatorname{{{body}}}", None)
+        elif len(body) <= _MAX_EXPANSION and pattern is _PLAIN_DEFINITION:
+            self._macros[match[1]] = (match[2].count("#"), body, None)
+        elif len(body) <= _MAX_EXPANSION and pattern is _DOCUMENT_COMMAND:
+            default = match[2] and match[2][1:].strip().strip("{}")
+            self._macros[match[1]] = (match[3].count("m") + (default is not None), body, default)
         elif len(body) <= _MAX_EXPANSION:
-            is_plain = pattern is _PLAIN_DEFINITION
-            count = match[2].count("#") if is_plain else int(match[2] or 0)
-            default = None if is_plain or match[3] is None else match[3][1:-1]
-            self._macros[match[1]] = (count, body, default)
+            default = None if match[3] is None else match[3][1:-1]
+            self._macros[match[1]] = (int(match[2] or 0), body, default)
         return after
 
     def _expand(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
@@ -747,10 +747,9 @@ class _LatexBlocks:
             elif kind == "macro" and text == "caption" and nesting <= 0:
                 index = start = self._macro(source, index + 1, end, depth, text)
                 continue
-            elif kind == "macro" and text in _PARTS_OF_LONG_TABLES:
-                heads = heads or ([] if "foot" in text else rows)
-                rows, cells, start, column = [], [], index + 1, 0
-            if kind in ("cell", "row") and nesting <= 0:
+            ends_part = kind == "macro" and text in _PARTS_OF_LONG_TABLES
+            ends_row = ends_part or (kind == "row" and nesting <= 0)
+            if ends_row or (kind == "cell" and nesting <= 0):
                 cell = self._cell(source, start, index, depth)
                 if not (below[column] and not cell.text):
                     cells.append(cell)
@@ -758,10 +757,12 @@ class _LatexBlocks:
                     below[spanned] = max(below[spanned] - 1, 0, cell.rows - 1)
                 column += cell.columns
                 start = index + 1
-            if kind == "row" and nesting <= 0:
+            if ends_row:
                 if any(cell.text for cell in cells):
                     rows.append(cells)
                 cells, column = [], 0
+            if ends_part:
+                heads, rows = heads or ([] if "foot" in text else rows), []
             index += 1
         num_heads = len(heads) or num_heads
         rows = heads + rows
@@ -870,7 +871,7 @@ class _Scanner:
         if name in _DROPPED:
             return "", ""
         return (
-            ("code", _without_options(inside))
+            ("code", inside.partition("\n")[2] or inside)  # without the options of its begin
             if name in _CODE
             else ("formula", f"{name}\0{inside}")
         )
@@ -916,12 +917,6 @@ def _end_of_math(text: str, start: int) -> int:
             return -1
         end += 2 if text[end] == "\\" else 1
     return -1
-
-
-def _without_options(code: str) -> str:
-    """Return the lines of code after the options that may follow the begin."""
-    first, _, rest = code.partition("\n")
-    return rest if rest else first
 
 
 def _opens(source: _Source, index: int, end: int) -> bool:

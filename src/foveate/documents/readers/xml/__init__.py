@@ -24,6 +24,7 @@ _SENTENCE_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*\s*\Z")
 _OPEN_BRACKET = re.compile(r"[\[(][^\[\]()]*\Z")
 _FORMATS = {"article": "jats", "TEI": "tei", "teiCorpus": "tei", "html": "html"}
 _ROLES = {"footnote": "doc-footnote", "reference": "doc-biblioentry"}
+_SCRIPT = re.compile(r"\bsu[bp](?=(?:er)?(?:script)?\b)")  # rend="sup", "simple:superscript"
 _LOOKED_AT = 100  # characters before a mark
 _LABEL_WORDS = 2  # more say something even without a figure
 
@@ -191,7 +192,8 @@ class _Converter(tree.Builder):
         elif not (is_torn and name in vocabulary.floats):
             tag = vocabulary.tags.get(name, "span")
             if name == "hi":
-                tag = {"sup": "sup", "sub": "sub"}.get(node.get("rend", "")[:3], tag)
+                looks = _SCRIPT.search(f"{node.get('rend')} {node.get('rendition')}")
+                tag = looks[0] if looks else tag
             elif tag == "dt" and self.before.strip():  # a word of a sentence
                 tag = "span"
             elif tag == "td" and parent.attributes.get("role") == "label":
