@@ -187,8 +187,9 @@ def test_scores_are_between_0_and_1_and_those_without_a_word_score_0(texts):
         assert (score > 0) == bool({"a", "b"} & set(text))
 
 
+@pytest.mark.parametrize(("level", "power"), [("sentence", 1), ("section", 1), ("document", 0)])
 @given(st.lists(st.lists(st.sampled_from("abcde"), min_size=1, max_size=9), min_size=2, max_size=9))
-def test_scores_are_those_of_bm25s_times_rarity(texts):
+def test_scores_are_those_of_bm25s_times_a_power_of_rarity(level, power, texts):
     library = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
     library.index([[*text, "filler"] for text in texts], show_progress=False)
     rarest = log(2 * len(texts) + 2)
@@ -196,9 +197,9 @@ def test_scores_are_those_of_bm25s_times_rarity(texts):
     for term in ("a", "b", "filler"):
         having = len(texts) if term == "filler" else sum(term in text for text in texts)
         rarity = log(1 + (len(texts) - having + 0.5) / (having + 0.5)) / rarest
-        expected += torch.tensor(library.get_scores([term])).double() * rarity / rarest / 3
+        expected += torch.tensor(library.get_scores([term])).double() * rarity**power / rarest / 3
     words = Words(" ".join([*text, "filler"]) for text in texts)
-    scores = bm25(words.count(["a", "b", "filler"]), words.lengths).double()
+    scores = bm25(words.count(["a", "b", "filler"]), words.lengths, level).double()
     assert (scores - expected).norm() < 1e-5 * expected.norm()
 
 

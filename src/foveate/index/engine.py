@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from foveate.index.schema import Level, are_of
+from foveate.index.schema import are_of
 from foveate.index.state import State
+from foveate.tasks.weights import Level
 
 Ids = npt.NDArray[np.integer]
 

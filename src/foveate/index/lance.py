@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from foveate.index.engine import Ids, as_list
-from foveate.index.schema import LEVELS, TERMS, Level
+from foveate.index.schema import LEVELS, TERMS
 from foveate.index.statistics import WordCounts
 from foveate.index.store import Store, reason_of
-from foveate.tasks.weights import rarity
+from foveate.tasks.weights import Level, rarity
 
 _PROBES = 100
 """Partitions of the index of vectors that are searched."""

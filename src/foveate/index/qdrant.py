@@ -21,10 +21,10 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
 from foveate.index.engine import Ids
-from foveate.index.schema import TERMS, TIMES, Level, in_microseconds, schema
+from foveate.index.schema import TERMS, TIMES, in_microseconds, schema
 from foveate.index.state import LibraryError, ModelRecord, State
 from foveate.index.statistics import Totals, WordCounts
-from foveate.tasks.weights import held_back, rarity
+from foveate.tasks.weights import Level, held_back, rarity
 
 if TYPE_CHECKING:
     from foveate.index.lance import LanceEngine

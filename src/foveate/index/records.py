@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from foveate.documents import Box, Document, Span
-from foveate.index.schema import TERMS, Level, pack_keys, schema
+from foveate.index.schema import TERMS, pack_keys, schema
 from foveate.tasks.terms import all_titles, terms, titles_above
+from foveate.tasks.weights import Level
 
 SPAN_COLUMNS = ("source", "text", "section", "start", "end", "page", "place", "speaker", "boxes")
 """Columns that make the `Span` of a row."""

@@ -9,15 +9,16 @@ A document has a number that is never reused. A row has a `key`, made of the num
 its level and its position.
 """
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from foveate.tasks.weights import Level
+
 SCHEMA_VERSION = 3
 
-Level = Literal["sentence", "section", "document"]
 LEVELS: Final[tuple[Level, ...]] = ("sentence", "section", "document")
 
 _DOCUMENT_BITS, _LEVEL_BITS = 32, 30

@@ -19,20 +19,15 @@ from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.index.engine import Engine, Ids, fetch, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
-from foveate.index.schema import (
-    TERMS,
-    Level,
-    documents_of,
-    pack_keys,
-    positions_of,
-    vectors_of,
-)
+from foveate.index.schema import TERMS, documents_of, pack_keys, positions_of, vectors_of
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
 from foveate.tasks.terms import terms
 from foveate.tasks.weights import (
+    POWERS,
     WEIGHTS,
+    Level,
     held_back,
     is_likely,
     relative,
@@ -222,10 +217,10 @@ class Request:
         return self.engine.candidates(self._vectors[self._parts], rarest, self.condition, k, level)
 
     def _weigh_terms(self, level: Level) -> Floats:
-        """Return i(t)² / T of `foveate.tasks.bm25.bm25` of each of the T terms."""
+        """Return i(t)^p / T of `foveate.tasks.bm25.bm25` of each of the T terms."""
         if level not in self._term_weights and self._terms:
             rarity = self.engine.rarity(self._terms, level)
-            self._term_weights[level] = rarity**2 / len(self._terms)
+            self._term_weights[level] = rarity ** POWERS[level] / len(self._terms)
         return self._term_weights.get(level, np.zeros(0))
 
     def spans(self, keys: Ints) -> dict[int, Span]:

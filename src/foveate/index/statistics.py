@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foveate.index.schema import LEVELS, TERMS, Level
+from foveate.index.schema import LEVELS, TERMS
+from foveate.tasks.weights import Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from foveate.tasks.terms import terms
-from foveate.tasks.weights import held_back, rarity
+from foveate.tasks.weights import POWERS, Level, held_back, rarity
 
 
 class Words:
@@ -44,19 +44,20 @@ class Words:
         return counts
 
 
-def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
+def bm25(counts: Tensor, lengths: Tensor, level: Level = "sentence") -> Tensor:
     """Score how well each text matches the T terms of a query, between 0 and 1.
 
-        b(x) = Σ_t i(t)² n(t, x) / (n(t, x) + k (1 - l + l |x| / mean |x|)) / T
+        b(x) = Σ_t i(t)^p n(t, x) / (n(t, x) + k (1 - l + l |x| / mean |x|)) / T
 
     where n(t, x) counts term t in text x, |x| is its length, k is 1.2 and l is 0.75, and i(t) is
     `foveate.tasks.weights.rarity`: 1 for a term that no text has. This is Lucene's BM25 but for the
-    square, and for the scale, by which the words of a query count as much as they are rare: a name
-    decides, and what every text says does not.
+    scale, by which the words of a query count as much as they are rare, and for p, which is 2 for
+    sentences and sections, so that a name decides, and 1 for documents, which have most words.
 
     Args:
         counts: `(texts, terms)`, see `Words.count`.
         lengths: `(texts,)`.
+        level: What the texts are.
 
     Returns:
         `(texts,)`; 0 if the query has no terms.
@@ -64,6 +65,8 @@ def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
     num_texts, num_terms = counts.shape
     if not num_terms:
         return torch.zeros(num_texts)
-    weights = torch.from_numpy(rarity((counts > 0).sum(0).numpy(), num_texts)).float() ** 2
+    weights = (
+        torch.from_numpy(rarity((counts > 0).sum(0).numpy(), num_texts)).float() ** POWERS[level]
+    )
     relative = (lengths / lengths.float().mean().clamp(min=1))[:, None]
     return counts / (counts + held_back(relative)) @ weights / num_terms

@@ -190,7 +190,7 @@ def _match_words(
     return _WordMatches(
         bm25(*sentences).split([len(words.sentences.lengths) for words in found]),
         bm25(*_add(titles, sentences, section_idx)).split([len(sections) for sections in walked]),
-        bm25(*_add(outlines, sentences, document_idx[section_idx])),
+        bm25(*_add(outlines, sentences, document_idx[section_idx]), "document"),
     )
 
 

@@ -1,6 +1,6 @@
 """How `foveate.tasks.relevance` weighs what it compares; imports neither torch nor a model."""
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,11 @@ Lengths = TypeVar("Lengths", "Tensor", npt.NDArray[np.float64], float)
 def held_back(length: Lengths) -> Lengths:
     """Return k (1 - l + l x) of `foveate.tasks.bm25.bm25` for a length of x times the mean."""
     return SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length)
+
+
+Level = Literal["sentence", "section", "document"]
+POWERS: dict[Level, int] = {"sentence": 2, "section": 2, "document": 1}
+"""Of the rarity of terms, by what is ranked: p of `foveate.tasks.bm25.bm25`."""
 
 
 def rarity(having: npt.NDArray[np.integer], num_texts: int) -> npt.NDArray[np.float64]:
