@@ -136,7 +136,7 @@ def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[st
             ],
             encoder,
         )
-        tasks = [(one.document, names(one.document)) for one in examples[name.lower()]]
+        tasks = [(its.document, names(its.document)) for its in examples[name.lower()]]
         judged["topics"][f"names in {name}"], _ = judge(tasks, encoder)
     for part in ("train", "dev"):
         tasks = questions(QUESTIONS, part, data)

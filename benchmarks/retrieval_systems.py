@@ -203,7 +203,7 @@ def rank_by_vectors(
     yield f"{name}, best sentences", best_sentences(encode_lists(encoder, queries), vectors)
     weights = WEIGHTS[encoder.context].documents
     matches = [match(" ".join(query), documents, vectors, encoder).documents for query in queries]
-    yield f"{name}, fused", torch.stack([weighted_mean(one, weights) for one in matches])
+    yield f"{name}, fused", torch.stack([weighted_mean(features, weights) for features in matches])
 
 
 def encode_lists(encoder: Encoder, lists: Sequence[Sequence[str]]) -> list[Tensor]:

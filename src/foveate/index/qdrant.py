@@ -24,7 +24,7 @@ from foveate.index.engine import Ids
 from foveate.index.schema import TERMS, TIMES, in_microseconds, schema
 from foveate.index.state import LibraryError, ModelRecord, State
 from foveate.index.statistics import Totals, WordCounts
-from foveate.tasks.weights import Level, held_back, rarity
+from foveate.tasks.weights import Level, held_back, rarity, term_weights
 
 if TYPE_CHECKING:
     from foveate.index.lance import LanceEngine
@@ -225,7 +225,7 @@ class QdrantEngine:
         nearest = [self._propose(vector.tolist(), "vector", where, k) for vector in vectors]
         matching: Ids = np.zeros(0, np.int64)
         if terms:
-            weights = self.rarity(terms, level) ** 2
+            weights = term_weights(self.rarity(terms, level), level)
             values = dict(zip(map(_dimension, terms), weights, strict=True))
             query = models.SparseVector(indices=list(values), values=list(values.values()))
             of_level = f"level = '{level}'"

@@ -25,13 +25,13 @@ from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
 from foveate.tasks.terms import terms
 from foveate.tasks.weights import (
-    POWERS,
     WEIGHTS,
     Level,
     held_back,
     is_likely,
     relative,
     sentence_weights,
+    term_weights,
 )
 
 if TYPE_CHECKING:
@@ -219,8 +219,8 @@ class Request:
     def _weigh_terms(self, level: Level) -> Floats:
         """Return i(t)^p / T of `foveate.tasks.bm25.bm25` of each of the T terms."""
         if level not in self._term_weights and self._terms:
-            rarity = self.engine.rarity(self._terms, level)
-            self._term_weights[level] = rarity ** POWERS[level] / len(self._terms)
+            rarities = self.engine.rarity(self._terms, level)
+            self._term_weights[level] = term_weights(rarities, level)
         return self._term_weights.get(level, np.zeros(0))
 
     def spans(self, keys: Ints) -> dict[int, Span]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from foveate.tasks.terms import terms
-from foveate.tasks.weights import POWERS, Level, held_back, rarity
+from foveate.tasks.weights import Level, held_back, rarity, term_weights
 
 
 class Words:
@@ -62,11 +62,7 @@ def bm25(counts: Tensor, lengths: Tensor, level: Level = "sentence") -> Tensor:
     Returns:
         `(texts,)`; 0 if the query has no terms.
     """
-    num_texts, num_terms = counts.shape
-    if not num_terms:
-        return torch.zeros(num_texts)
-    weights = (
-        torch.from_numpy(rarity((counts > 0).sum(0).numpy(), num_texts)).float() ** POWERS[level]
-    )
+    rarities = rarity((counts > 0).sum(0).numpy(), len(counts))
+    weights = torch.from_numpy(term_weights(rarities, level)).float()
     relative = (lengths / lengths.float().mean().clamp(min=1))[:, None]
-    return counts / (counts + held_back(relative)) @ weights / num_terms
+    return counts / (counts + held_back(relative)) @ weights

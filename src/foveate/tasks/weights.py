@@ -46,6 +46,12 @@ def rarity(having: npt.NDArray[np.integer], num_texts: int) -> npt.NDArray[np.fl
     return rare
 
 
+def term_weights(rarities: npt.NDArray[np.float64], level: Level) -> npt.NDArray[np.float64]:
+    """Return i(t)^p / T of `foveate.tasks.bm25.bm25` from the rarities of the T terms."""
+    weights: npt.NDArray[np.float64] = rarities ** POWERS[level] / max(len(rarities), 1)
+    return weights
+
+
 class Weights(NamedTuple):
     """The weights of the columns of `Matches`, which sum to 1.
 
