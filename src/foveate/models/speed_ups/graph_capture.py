@@ -201,14 +201,18 @@ class GraphCache(Generic[AnyGraph]):
                 if len(self.keys) > MAX_SHAPES:
                     self.keys.popitem(last=False)
                 return None
+            if len(self.graphs) == MAX_GRAPHS:
+                self.make_room()
             try:
                 self.graphs[key] = make()
             except torch.OutOfMemoryError:  # what ran without graphs continues without them
                 self.graphs[key] = None
-            if len(self.graphs) > MAX_GRAPHS:
-                self.graphs.popitem(last=False)
         self.graphs.move_to_end(key)
         return self.graphs[key]
+
+    def make_room(self) -> None:
+        """Drop the graph that was used longest ago."""
+        self.graphs.popitem(last=False)
 
 
 class TrainingGraphs(GraphCache[TrainingGraph]):
@@ -220,10 +224,19 @@ class TrainingGraphs(GraphCache[TrainingGraph]):
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
-        self.pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._device = device
+        self.pool = self._new_pool()
         self._gradients: dict[int, Tensor] = {}
         self._stream = stream_id(device)
         self._latest: ReferenceType[_Pass] | None = None
+
+    def make_room(self) -> None:
+        """Drop all graphs: memory that they share is free once none of them is left."""
+        self.graphs.clear()
+        self.pool = self._new_pool()
+
+    def _new_pool(self) -> Any:
+        return torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
 
     def may_begin(self, device: torch.device) -> bool:
         """Return whether no other pass still needs the memory, on this or on another stream."""
