@@ -13,7 +13,6 @@ transformers runs with each attention it has: eager, SDPA and FlexAttention. Oth
 greater lengths after all of their forms took over 20 times the time of ours.
 """
 
-import sys
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ import forms
 import report
 from encoders import VOCABULARY
 from forms import CAPTURED, EAGER, STEP, Built, Encoder
+from forms_on_cpu import run_on_cpu
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel
 from speed_up import longt5, sped_up, t5
 
@@ -99,15 +99,15 @@ ENCODERS = {
 
 def main() -> None:
     parser = forms.parser(__doc__.splitlines()[0], LENGTHS, MINUTES)
+    parser.epilog = f"Encoders: {'; '.join(ENCODERS)}."
     options = parser.parse_args()
     target = options.output or RESULTS
     if options.docs:
         report.write_tables(PAGE, {"forms": forms.table(report.load(target)["rows"])})
-        return
-    if not torch.cuda.is_available():
-        sys.exit("this benchmark needs a GPU")
-    settings = {"VIP tokens": VIPS}
-    forms.run(ENCODERS, options, target, SLOWEST, settings)
+    elif options.device == "cpu":
+        run_on_cpu(ENCODERS, options, options.output or report.RESULTS / "vcc-cpu.json")
+    else:
+        forms.run(ENCODERS, options, target, SLOWEST, {"VIP tokens": VIPS})
 
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@
     python studies/keyword_loss.py --data FOLDER --minutes 8.5
     python studies/keyword_loss.py --docs                 # write saved results into the page
 
-A small LED whose windows reach 16 tokens to each side is pretrained as in `fewshot.py`, but whole
-texts come in equal shares without keywords, with keywords before the text, with the first place of
-each keyword in the text as a global token, and with keywords before the text as global tokens, as
-EGAD has them. For each seed, which draws meetings to learn from, and each way to give keywords, it
-is fine-tuned from the same weights in the same order. Then it reads meetings kept apart, and the
-loss of their summaries' words is measured, given the words before. Differences are paired by seed
-and meeting. To tell what a difference is worth, the model without keywords also reads another
-meeting in place of the right one.
+A small LED whose windows reach 16 tokens to each side is pretrained to write sentences removed from
+a text and, in a quarter of the steps, answers and summaries of whole texts, but never the summary
+of a whole meeting. Whole texts come in equal shares without keywords, with keywords before the
+text, with the first place of each keyword in the text as a global token, and with keywords before
+the text as global tokens, as EGAD has them. For each seed, which draws meetings to learn from, and
+each way to give keywords, it is fine-tuned from the same weights in the same order. Then it reads
+meetings kept apart, and the loss of their summaries' words is measured, given the words before.
+Differences are paired by seed and meeting. To tell what a difference is worth, the model without
+keywords also reads another meeting in place of the right one.
 
 An interrupted run continues when the command is repeated. A seed that has not finished is named in
 the results and left out of the tables.
@@ -24,6 +25,7 @@ import lzma
 import time
 from collections.abc import Iterator, Sequence
 from io import BytesIO
+from itertools import chain
 from multiprocessing import Pool
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,12 +34,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from scipy.stats import t as student_t
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    LEDConfig,
+    LEDForConditionalGeneration,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 from transformers.utils import logging
 
-import fewshot
 import report
 import runs
 import small_encoders
@@ -47,14 +54,20 @@ from foveate.detectors.keyword import words
 from foveate.models.speed_ups import speed_up
 from foveate.preprocessing.collate import IGNORE_INDEX
 from foveate.preprocessing.text import plain_text
-from structured_documents import meetings, read_records
+from structured_documents import answers, meetings, papers, read_records, without_abstracts
 
 RESULTS = report.STUDIES / "results" / "keyword-loss.json"
+PAGE = report.STUDIES / "keywords.md"
+SEED = 0
 VOCABULARY, LENGTH, TARGET_LENGTH = 8000, 4096, 192
 PREFIX = 256  # tokens that keywords before a text, and what surrounds the text, may take
 MOST_KEYWORDS = 50
 HELD_OUT = 40  # meetings of the train part that are kept for testing
-BOS, PAD, EOS, _, MASK = range(len(fewshot.SPECIAL))
+REMOVED_SHARE = 0.3
+SENTENCES = 24  # of a piece from which some are removed
+WHOLE_TEXT_SHARE = 0.25  # of the steps; fewer whole texts fit into a batch
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+BOS, PAD, EOS, _, MASK = range(len(SPECIAL))
 FORMS = ("none", "before the text", "global in the text", "global before the text")
 FUNCTION, CONTENT, KEYWORD = range(3)
 """Kinds of a summary's tokens: of stop words and punctuation, of content words, of keywords."""
@@ -114,10 +127,13 @@ def main() -> None:
 
 def write_page(results: Path) -> None:
     """Write saved results into the page."""
-    report.write_tables(fewshot.PAGE, tables(report.load(results)))
+    report.write_tables(PAGE, tables(report.load(results)))
 
 
 # Texts
+
+Pair = tuple[str, str]
+"""A text, and what is to be written about it."""
 
 
 class Item(NamedTuple):
@@ -154,13 +170,13 @@ def prepare(options: argparse.Namespace, folder: Path) -> None:
                     if (i in held_out) == (part == "held_out"):
                         file.write(json.dumps(record) + "\n")
         (texts / "scisummnet").symlink_to((options.documents / "scisummnet").absolute())
-        pairs = fewshot.pairs_of(texts)[: options.limit]
-        sources = fewshot.texts(texts)[: options.limit]
+        pairs = pairs_of(texts)[: options.limit]
+        sources = sentences_of(texts)[: options.limit]
         train = list(meetings(texts / "qmsum" / "train.jsonl.gz"))
         test = list(meetings(texts / "qmsum" / "held_out.jsonl.gz"))
         test += list(meetings(qmsum / "val.jsonl.gz"))[: options.limit]
     corpus = [line for pair in pairs for line in pair] + [" ".join(text) for text in sources]
-    tokenizer = fewshot.make_tokenizer(corpus, VOCABULARY, LENGTH)
+    tokenizer = make_tokenizer(corpus, VOCABULARY)
     arrays: dict[str, np.ndarray] = {"vocabulary": np.array(len(tokenizer))}
     tokens = [[encoded(tokenizer, f" {sentence}") for sentence in text] for text in sources]
     put_ragged(arrays, "sentences", [sentence for text in tokens for sentence in text])
@@ -179,10 +195,49 @@ def prepare(options: argparse.Namespace, folder: Path) -> None:
     print(f"{file}: {file.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
+def pairs_of(data: Path) -> list[Pair]:
+    """List texts with what is to be written about them, from the train splits.
+
+    These are what was said on a topic with an annotator's answer to a question about it, and papers
+    with the summaries that people wrote of them.
+    """
+    pairs = [
+        (f"{question}\n{said}", answer)
+        for question, said, answer in answers(data / "qmsum" / "train.jsonl.gz")
+    ]
+    for paper, example in without_abstracts(papers(data / "scisummnet" / "train.jsonl.gz")):
+        pairs.append((plain_text(paper), example.references[0]))
+    return pairs
+
+
+def sentences_of(data: Path) -> list[list[str]]:
+    """List the sentences of each meeting and paper, some of which are to be removed and written."""
+    examples = chain(
+        meetings(data / "qmsum" / "train.jsonl.gz"), papers(data / "scisummnet" / "train.jsonl.gz")
+    )
+    return [[sentence.text for sentence in example.document.sentences()] for example in examples]
+
+
+def make_tokenizer(corpus: list[str], size: int) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus, trainer)
+    # It leaves spaces out of the offsets.
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", EOS), ("<s>", BOS))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
 def put_items(
     arrays: dict[str, np.ndarray],
     part: str,
-    pairs: Sequence[fewshot.Pair],
+    pairs: Sequence[Pair],
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     """Add the items of a part to the arrays."""
@@ -336,10 +391,10 @@ def batch_of(
 
 def gap(sentences: list[np.ndarray], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Draw a piece of a text with some long sentences hidden, and these sentences."""
-    start = int(rng.integers(max(1, len(sentences) - fewshot.SENTENCES)))
-    piece = sentences[start : start + fewshot.SENTENCES]
+    start = int(rng.integers(max(1, len(sentences) - SENTENCES)))
+    piece = sentences[start : start + SENTENCES]
     long = [i for i, sentence in enumerate(piece) if len(sentence) > 8] or [0]
-    number = max(1, min(8, round(fewshot.REMOVED_SHARE * len(long))))
+    number = max(1, min(8, round(REMOVED_SHARE * len(long))))
     gone = sorted(rng.choice(long, number, replace=False).tolist())
     shown = [[MASK] if i in gone else sentence for i, sentence in enumerate(piece)]
     hidden = np.concatenate([piece[i] for i in gone])[: TARGET_LENGTH - 1]
@@ -352,9 +407,9 @@ def pretraining_losses(
     """Yield losses of hidden sentences, and of targets of whole texts, from a step on."""
     pairs = data.items("pairs")
     while True:
-        rng = np.random.default_rng([fewshot.SEED, step])
+        rng = np.random.default_rng([SEED, step])
         step += 1
-        if rng.random() < fewshot.WHOLE_TEXT_SHARE:
+        if rng.random() < WHOLE_TEXT_SHARE:
             chosen = [pairs[i] for i in rng.integers(len(pairs), size=8)]
             features = [
                 inputs(
@@ -379,16 +434,41 @@ def loss_of(model: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
     return loss
 
 
-def make_model(options: argparse.Namespace, data: Texts, device: str) -> PreTrainedModel:
+def make_model(options: argparse.Namespace, vocabulary: int) -> LEDForConditionalGeneration:
+    torch.manual_seed(SEED)
+    heads = max(1, options.width // 64)
+    return LEDForConditionalGeneration(
+        LEDConfig(
+            vocab_size=vocabulary,
+            d_model=options.width,
+            encoder_layers=options.layers,
+            decoder_layers=options.layers,
+            encoder_attention_heads=heads,
+            decoder_attention_heads=heads,
+            encoder_ffn_dim=4 * options.width,
+            decoder_ffn_dim=4 * options.width,
+            attention_window=options.window,
+            dropout=options.dropout,
+            max_encoder_position_embeddings=options.length,
+            max_decoder_position_embeddings=options.target_length + 2,
+            bos_token_id=0,
+            pad_token_id=1,
+            eos_token_id=2,
+            decoder_start_token_id=2,
+        )
+    )
+
+
+def fast_model(options: argparse.Namespace, data: Texts, device: str) -> PreTrainedModel:
     logging.set_verbosity_error()  # each batch is padded to the window, and said to be
-    return speed_up(fewshot.make_model(options, data.vocabulary)).to(device)
+    return speed_up(make_model(options, data.vocabulary)).to(device)
 
 
 def pretrain(options: argparse.Namespace) -> None:
     """Pretrain the model, or go on with it."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     data = Texts(options.data / "keyword-loss.npz.xz")
-    model = make_model(options, data, device)
+    model = fast_model(options, data, device)
     small_encoders.train(
         small_encoders.minutes(options.pretraining),
         model,
@@ -480,7 +560,7 @@ def run(seeds: Sequence[int], stop: float, options: argparse.Namespace) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(1)
     data = Texts(options.data / "keyword-loss.npz.xz")
-    model = make_model(options, data, device)
+    model = fast_model(options, data, device)
     runs.load_weights(options.state / "pretraining", model)
     pretrained = {name: p.detach().clone() for name, p in model.named_parameters()}
     train, test = data.items("train"), data.items("test")

@@ -12,6 +12,8 @@ from transformers import (
     BertModel,
     RobertaConfig,
     RobertaModel,
+    RobertaPreLayerNormConfig,
+    RobertaPreLayerNormModel,
     T5Config,
     T5EncoderModel,
     T5ForConditionalGeneration,
@@ -55,20 +57,37 @@ ENCODERS = {
     "t5": (VccT5EncoderModel, VccT5Config, T5),
     "bert": (VccBertModel, VccBertConfig, BERT),
     "roberta": (VccRobertaModel, VccRobertaConfig, BERT),
+    "roberta-prelayernorm": (VccRobertaModel, VccRobertaConfig, BERT),
 }
 PLAIN = {
     "t5": (T5EncoderModel, T5Config),
     "bert": (BertModel, BertConfig),
     "roberta": (RobertaModel, RobertaConfig),
+    "roberta-prelayernorm": (RobertaPreLayerNormModel, RobertaPreLayerNormConfig),
 }
 names = pytest.mark.parametrize("name", ENCODERS)
-EXACT = {"t5": 1e-6, "bert": 1e-12, "roberta": 1e-12}  # T5's norms are of float32 in transformers
+# T5's norms are of float32 in transformers.
+EXACT = {"t5": 1e-6, "bert": 1e-12, "roberta": 1e-12, "roberta-prelayernorm": 1e-12}
 
 
 def made(name, **fields):
     model, config, sizes = ENCODERS[name]
+    if name == "roberta-prelayernorm":
+        fields = {"norm_first": True, **fields}
     torch.manual_seed(0)
     return model(config(**(sizes | SHORT | fields))).double().eval()
+
+
+def plain_model(name):
+    """The model of transformers, whose norms and biases are not those of a new one."""
+    model, config = PLAIN[name]
+    torch.manual_seed(0)
+    plain = model(config(**ENCODERS[name][2])).double().eval()
+    with torch.no_grad():
+        for parameter in plain.parameters():
+            if parameter.dim() == 1:
+                parameter += torch.randn_like(parameter) / 2
+    return plain
 
 
 def ids_of(*shape, seed=0):
@@ -117,21 +136,21 @@ def test_published_gradients():
 @names
 @pytest.mark.parametrize("fields", [{}, {"budgets": [[8, 99], [4, 99]]}])
 def test_seeing_everything_equals_the_plain_model(name, fields, tmp_path):
-    plain_class, plain_config = PLAIN[name]
-    torch.manual_seed(0)
-    plain = plain_class(plain_config(**ENCODERS[name][2])).double().eval()
+    plain = plain_model(name)
     plain.save_pretrained(tmp_path)
     model = ENCODERS[name][0].from_pretrained(tmp_path, dtype=torch.float64, **ALL, **fields)
     ids, mask = ids_of(2, 50), torch.ones(2, 50, dtype=torch.long)
     mask[1, 41:] = 0
     vips = first(50, 3, 2) | (torch.arange(50) == 20)
     with torch.no_grad():
-        expected = plain(ids, attention_mask=mask)
-        out = model(ids, attention_mask=mask, vip_mask=vips)
+        expected = plain(ids, attention_mask=mask, output_hidden_states=True)
+        out = model(ids, attention_mask=mask, vip_mask=vips, output_hidden_states=True)
     real = mask.bool()
     assert (
         relative_error(out.last_hidden_state[real], expected.last_hidden_state[real]) < EXACT[name]
     )
+    for ours, theirs in zip(out.hidden_states, expected.hidden_states, strict=True):
+        assert relative_error(ours[real], theirs[real]) < EXACT[name]
     assert not out.last_hidden_state[~real].any()
     if name != "t5":
         assert relative_error(out.pooler_output, expected.pooler_output) < 1e-12
@@ -139,8 +158,7 @@ def test_seeing_everything_equals_the_plain_model(name, fields, tmp_path):
 
 @names
 def test_segments_equal_the_plain_model_on_each(name, tmp_path):
-    plain_class, plain_config = PLAIN[name]
-    plain = plain_class(plain_config(**ENCODERS[name][2])).double().eval()
+    plain = plain_model(name)
     plain.save_pretrained(tmp_path)
     sizes = {"segment_size": 16, "num_segment_layers": 3}
     model = ENCODERS[name][0].from_pretrained(tmp_path, dtype=torch.float64, **sizes)
@@ -152,9 +170,8 @@ def test_segments_equal_the_plain_model_on_each(name, tmp_path):
             part = ids[:, start : start + 16]
             places = {}
             if name != "t5":
-                places["position_ids"] = (name == "roberta") * 2 + torch.arange(
-                    start, start + part.shape[1]
-                )[None]
+                begin = 2 * name.startswith("roberta") + start
+                places["position_ids"] = torch.arange(begin, begin + part.shape[1])[None]
             parts.append(plain(part, **places).last_hidden_state)
     assert relative_error(out, torch.cat(parts, 1)) < EXACT[name]
 
@@ -218,11 +235,28 @@ def test_what_was_looked_at_is_told(name):
     assert torch.equal(out.hidden_states[-1], out.last_hidden_state)
 
 
+@pytest.mark.parametrize("name", ["bert", "roberta", "roberta-prelayernorm"])
+def test_scores_are_the_attention_to_averages(name):
+    model = made(name, num_segment_layers=0)
+    out = model(
+        ids_of(1, 42), vip_mask=first(42, 2), output_vip_scores=True, output_hidden_states=True
+    )
+    embeddings, attention = out.hidden_states[0][0], model.encoder.layer[0].attention
+    vips, means = embeddings[:2], embeddings[2:].view(10, 4, 16).mean(1)
+    if name == "roberta-prelayernorm":
+        vips, means = attention.LayerNorm(vips), attention.LayerNorm(means)
+    q = attention.self.query(vips).view(2, 2, 8).transpose(0, 1)
+    k = attention.self.key(means).view(10, 2, 8).transpose(0, 1)
+    expected = (q @ k.mT / 8**0.5).softmax(-1).mean((0, 1))
+    assert relative_error(out.vip_scores[0][0, 2::4], expected) < 1e-12
+
+
 @names
 def test_saved_and_loaded(name, tmp_path):
     model = made(name, num_vip_slots=5)
     model.save_pretrained(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["model_type"] == f"vcc_{name}"
+    saved = json.loads((tmp_path / "config.json").read_text())["model_type"]
+    assert saved == f"vcc_{name}".removesuffix("-prelayernorm")
     loaded, info = AutoModel.from_pretrained(
         tmp_path, dtype=torch.float64, output_loading_info=True
     )
@@ -230,9 +264,13 @@ def test_saved_and_loaded(name, tmp_path):
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
     assert loaded.config.num_vip_slots == 5
+    weights = loaded.state_dict()
+    assert weights.keys() == model.state_dict().keys()
+    assert all(torch.equal(weights[key], its) for key, its in model.state_dict().items())
     ids = ids_of(1, 40)
     with torch.no_grad():
-        assert torch.equal(loaded(ids).last_hidden_state, model(ids).last_hidden_state)
+        found, expected = loaded(ids).last_hidden_state, model(ids).last_hidden_state
+    assert relative_error(found, expected) < 1e-15  # norms round by where weights lie in memory
 
 
 @names
@@ -298,7 +336,7 @@ def test_generation_refuses_what_would_do_nothing():
         model(**inputs, output_attentions=True)
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta"])
+@pytest.mark.parametrize("name", ["bert", "roberta", "roberta-prelayernorm"])
 def test_the_first_real_row_is_pooled(name):
     model, ids = made(name), ids_of(2, 20)
     padded, mask = torch.cat([ids_of(2, 5), ids], 1), ~first(25, 5, 2)

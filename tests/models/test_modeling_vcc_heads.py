@@ -4,12 +4,15 @@ import inspect
 
 import pytest
 import torch
+import transformers
+from safetensors.torch import load_file
 from transformers import (
     AutoModelForMaskedLM,
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     RobertaForMaskedLM,
+    RobertaPreLayerNormConfig,
     T5ForConditionalGeneration,
     Trainer,
     TrainingArguments,
@@ -25,20 +28,20 @@ from foveate.models.vcc import (
     VccT5Config,
     VccT5ForConditionalGeneration,
 )
-from tests.models.test_modeling_vcc import BERT, SHORT, T5, first, ids_of, made
+from tests.models.test_modeling_vcc import ALL, BERT, SHORT, T5, first, ids_of, made
 from tests.numerics import relative_error
 
+HEADS = {
+    VccRobertaForMaskedLM: AutoModelForMaskedLM,
+    VccRobertaForSequenceClassification: AutoModelForSequenceClassification,
+    VccRobertaForQuestionAnswering: AutoModelForQuestionAnswering,
+    VccRobertaForMultipleChoice: AutoModelForMultipleChoice,
+}
 
-@pytest.mark.parametrize(
-    ("family", "head", "auto", "fields"),
-    [
-        ("roberta", VccRobertaForMaskedLM, AutoModelForMaskedLM, {}),
-        ("roberta", VccRobertaForSequenceClassification, AutoModelForSequenceClassification, {}),
-        ("roberta", VccRobertaForQuestionAnswering, AutoModelForQuestionAnswering, {}),
-        ("roberta", VccRobertaForMultipleChoice, AutoModelForMultipleChoice, {}),
-    ],
-)
-def test_heads(family, head, auto, fields, tmp_path):
+
+@pytest.mark.parametrize("family", ["roberta", "roberta-prelayernorm"])
+@pytest.mark.parametrize(("head", "auto"), HEADS.items())
+def test_heads(family, head, auto, tmp_path):
     """Trained from the encoder's folder, they have losses, and save and load."""
     made(family).save_pretrained(tmp_path / "encoder")
     model = head.from_pretrained(tmp_path / "encoder", dtype=torch.float64)
@@ -66,6 +69,39 @@ def test_heads(family, head, auto, fields, tmp_path):
     assert relative_error(a[0], b[0]) < 1e-14
     assert len(a.hidden_states) == model.config.num_hidden_layers + 1
     assert relative_error(a[0], elsewhere[0]) > 1e-9
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_checkpoints_with_norms_first(head, tmp_path):
+    """Loaded from transformers' names, they equal its model, and are saved in their own names."""
+    name = head.__name__.replace("VccRoberta", "RobertaPreLayerNorm")
+    torch.manual_seed(0)
+    plain = getattr(transformers, name)(RobertaPreLayerNormConfig(**BERT)).double().eval()
+    with torch.no_grad():
+        for parameter in plain.parameters():
+            parameter += torch.randn_like(parameter) / 10
+    plain.save_pretrained(tmp_path / "plain")
+    model, info = head.from_pretrained(
+        tmp_path / "plain", dtype=torch.float64, output_loading_info=True, **ALL
+    )
+    assert not any(info.values())
+    model.save_pretrained(tmp_path / "ours")
+    resumed = head(VccRobertaConfig.from_pretrained(tmp_path / "ours")).double().eval()
+    weights = load_file(tmp_path / "ours" / "model.safetensors")
+    missing, unexpected = resumed.load_state_dict(weights, strict=False)  # as Trainer resumes
+    assert not unexpected
+    assert all(name.startswith("lm_head.decoder.") for name in missing)  # which is tied
+    loaded = head.from_pretrained(tmp_path / "ours", dtype=torch.float64)
+    ids, mask = ids_of(2, 40), torch.ones(2, 40, dtype=torch.long)
+    mask[1, 31:] = 0
+    if "Choice" in name:
+        ids, mask = ids_of(2, 3, 40), mask[:, None].repeat(1, 3, 1)
+    with torch.no_grad():
+        expected = plain(ids, attention_mask=mask)[0]
+        outputs = [one(ids, attention_mask=mask)[0] for one in (model, resumed, loaded)]
+    real = mask.bool() if expected.shape[:2] == (2, 40) else ...
+    for output in outputs:
+        assert relative_error(output[real], expected[real]) < 1e-12
 
 
 def test_logits_of_labelled_tokens_only():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from fewshot import make_model, make_tokenizer
 from keyword_loss import (
     ARMS,
     BOS,
@@ -26,6 +25,8 @@ from keyword_loss import (
     item_of,
     kinds_of,
     losses_by_kind,
+    make_model,
+    make_tokenizer,
     order_of,
     tables,
     tune,
@@ -38,7 +39,7 @@ TARGET = "It says that a Cod eats herring in the seas."
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return make_tokenizer([TEXT, TARGET], 400, 4096)
+    return make_tokenizer([TEXT, TARGET], 400)
 
 
 @pytest.fixture(scope="module")

@@ -24,10 +24,11 @@ class VipFields:  # a mixin; lines ignored by mypy use what the other base class
             than two resolutions: the best `count` segments of each are split into the next one's.
         num_vip_slots: None keeps the VIP tokens as they are. A number follows the published code:
             this many tokens are kept, VIP tokens first, then those that follow.
-        compatible_model_types: Model types whose parameters these models take; of each class.
+        compatible_model_types: Model types whose parameters these models take, with the fields that
+            follow from them; of each class.
     """
 
-    compatible_model_types: ClassVar[tuple[str, ...]]
+    compatible_model_types: ClassVar[dict[str, dict[str, Any]]]
 
     segment_size: int = 512
     num_segment_layers: int | None = None
@@ -74,10 +75,10 @@ class VipFields:  # a mixin; lines ignored by mypy use what the other base class
         """Load a configuration of VCC, or of a model whose parameters these models take."""
         config_dict, unused = super().get_config_dict(*args, **kwargs)  # type: ignore[misc] # as above
         model_type: str = cls.model_type  # type: ignore[attr-defined] # as above
-        supported = {model_type, *cls.compatible_model_types}
-        check_model_type(config_dict.get("model_type"), supported)
+        loaded = config_dict.get("model_type")
+        check_model_type(loaded, {model_type, *cls.compatible_model_types})
         if config_dict:
-            config_dict["model_type"] = model_type
+            config_dict |= cls.compatible_model_types.get(loaded, {}) | {"model_type": model_type}
         return config_dict, unused
 
 
@@ -86,7 +87,7 @@ class VccT5Config(VipFields, T5Config):
     """The fields of `transformers.T5Config` and of `VipFields`."""
 
     model_type = "vcc_t5"
-    compatible_model_types = ("t5",)
+    compatible_model_types: ClassVar = {"t5": {}}
 
 
 @strict
@@ -94,12 +95,24 @@ class VccBertConfig(VipFields, BertConfig):
     """The fields of `transformers.BertConfig` and of `VipFields`."""
 
     model_type = "vcc_bert"
-    compatible_model_types = ("bert", "tree_bert")
+    compatible_model_types: ClassVar = {"bert": {}, "tree_bert": {}}
 
 
 @strict
 class VccRobertaConfig(VipFields, RobertaConfig):
-    """The fields of `transformers.RobertaConfig` and of `VipFields`."""
+    """The fields of `transformers.RobertaConfig` and of `VipFields`.
+
+    Attributes:
+        norm_first: Whether attention and feed-forward have their norm before them, not after, as in
+            transformers' RobertaPreLayerNorm and in the paper (6.6.1).
+    """
 
     model_type = "vcc_roberta"
-    compatible_model_types = ("roberta", "xlm-roberta", "camembert")
+    compatible_model_types: ClassVar = {
+        "roberta": {},
+        "xlm-roberta": {},
+        "camembert": {},
+        "roberta-prelayernorm": {"norm_first": True},
+    }
+
+    norm_first: bool = False

@@ -21,6 +21,10 @@ from transformers import (
 from transformers.modeling_outputs import MaskedLMOutput
 from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
+from transformers.models.roberta_prelayernorm.modeling_roberta_prelayernorm import (
+    RobertaPreLayerNormEncoder,
+    RobertaPreLayerNormLayer,
+)
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.masked_lm import masked_lm_output
@@ -58,7 +62,8 @@ class _Layer(nn.Module):
         """Apply the layer to `(tokens, d)`; BERT has no table of biases."""
         attention = self.attention.self
         layers = attention.query, attention.key, attention.value
-        q, k, v = project_heads(hidden_states, attention.num_attention_heads, *layers)
+        attending = self.norm_before_attention(hidden_states)
+        q, k, v = project_heads(attending, attention.num_attention_heads, *layers)
         attended = relative_attention(
             q,
             k,
@@ -76,10 +81,15 @@ class _Layer(nn.Module):
     ) -> Tensor:
         """Score the candidates by this layer's attention."""
         attention = self.attention.self
-        means = candidates.means.to(vips.dtype)
+        means = self.norm_before_attention(candidates.means.to(vips.dtype))
+        vips = self.norm_before_attention(vips)
         (q,) = project_heads(vips, attention.num_attention_heads, attention.query)
         (k,) = project_heads(means, attention.num_attention_heads, attention.key)
         return vip_scores(q, k, layout, candidates, scale=attention.attention_head_size**-0.5)
+
+    def norm_before_attention(self, hidden_states: Tensor) -> Tensor:
+        """Apply the norm of `(tokens, d)` before attention; here there is none."""
+        return hidden_states
 
 
 class VccBertLayer(_Layer, BertLayer):  # type: ignore[misc] # forward takes packed tokens
@@ -88,6 +98,15 @@ class VccBertLayer(_Layer, BertLayer):  # type: ignore[misc] # forward takes pac
 
 class VccRobertaLayer(_Layer, RobertaLayer):  # type: ignore[misc] # as above
     """A layer of RoBERTa on packed tokens."""
+
+
+class VccRobertaPreLayerNormLayer(_Layer, RobertaPreLayerNormLayer):  # type: ignore[misc] # as above
+    """A layer of RoBERTa on packed tokens, with its norms before attention and feed-forward."""
+
+    def norm_before_attention(self, hidden_states: Tensor) -> Tensor:
+        """Apply the norm of `(tokens, d)` before attention; `intermediate` has the other."""
+        output: Tensor = self.attention.LayerNorm(hidden_states)
+        return output
 
 
 class _PatchedModel(nn.Module):
@@ -99,6 +118,36 @@ class _PatchedModel(nn.Module):
         config.check()  # from_pretrained sets fields after the configuration was validated
         super().__init__(config, *args, **kwargs)
         apply_patches(self, VCC_PATCHES)
+
+
+class _PatchedRoberta(_PatchedModel):
+    """A RoBERTa whose norms may come first, as in transformers' RobertaPreLayerNorm."""
+
+    base_model: Any
+    init_weights: Callable[[], None]
+
+    def __init__(self, config: VccRobertaConfig, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, *args, **kwargs)
+        if config.norm_first:
+            encoder = RobertaPreLayerNormEncoder(config)
+            apply_patches(encoder, VCC_PATCHES)
+            self.base_model.encoder = encoder
+            self.base_model.LayerNorm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+            self.init_weights()  # of the modules that are new
+
+    @classmethod
+    def from_pretrained(
+        cls, *args: Any, key_mapping: dict[str, str] | None = None, **kwargs: Any
+    ) -> Any:
+        """Load a checkpoint; see `PreTrainedModel.from_pretrained`.
+
+        The models of RobertaPreLayerNorm call their encoder `roberta_prelayernorm`.
+        """
+        names = {"^roberta_prelayernorm": "roberta"} | (key_mapping or {})
+        loaded: Any = super().from_pretrained(*args, key_mapping=names, **kwargs)  # type: ignore[misc]
+        model = loaded[0] if kwargs.get("output_loading_info") else loaded
+        model._weight_conversions = None  # else save_pretrained would rename it back
+        return loaded
 
 
 class _Encoder(CapturableVccEncoder, _PatchedModel):
@@ -209,10 +258,16 @@ class VccBertModel(_Encoder, BertModel):
     config_class = VccBertConfig
 
 
-class VccRobertaModel(_Encoder, RobertaModel):
-    """The VCC RoBERTa encoder; loads any RoBERTa checkpoint."""
+class VccRobertaModel(_Encoder, _PatchedRoberta, RobertaModel):
+    """The VCC RoBERTa encoder; loads any checkpoint of RoBERTa or RobertaPreLayerNorm."""
 
     config_class = VccRobertaConfig
+    LayerNorm: nn.LayerNorm
+
+    def run(self, hidden_states: Tensor, layout: VccLayout, recorded: RecordedStates) -> Tensor:
+        """Run the layers on embeddings `(tokens, d)`, and the last norm where norms come first."""
+        hidden_states = super().run(hidden_states, layout, recorded)
+        return self.LayerNorm(hidden_states) if self.config.norm_first else hidden_states
 
     @property
     def first_position(self) -> int:  # type: ignore[override] # a constant elsewhere
@@ -241,6 +296,7 @@ VCC_PATCHES = (
     Patch(RobertaClassificationHead, VccRobertaClassificationHead),
     Patch(RobertaLayer, VccRobertaLayer),
     Patch(RobertaModel, VccRobertaModel),
+    Patch(RobertaPreLayerNormLayer, VccRobertaPreLayerNormLayer),
 )
 """What VCC swaps in models of transformers for good."""
 
@@ -262,7 +318,7 @@ def _with_vip_mask(head: type[nn.Module]) -> Callable[..., Any]:
     return forward
 
 
-class VccRobertaForMaskedLM(_PatchedModel, RobertaForMaskedLM):
+class VccRobertaForMaskedLM(_PatchedRoberta, RobertaForMaskedLM):
     """Like `transformers.RobertaForMaskedLM`, with a `vip_mask` of the masked tokens.
 
     With labels, its `logits` `(labelled tokens, vocab_size)` are those of the tokens whose label
@@ -291,21 +347,21 @@ class VccRobertaForMaskedLM(_PatchedModel, RobertaForMaskedLM):
         return masked_lm_output(encode, self.lm_head, labels)
 
 
-class VccRobertaForSequenceClassification(_PatchedModel, RobertaForSequenceClassification):
+class VccRobertaForSequenceClassification(_PatchedRoberta, RobertaForSequenceClassification):
     """Like `transformers.RobertaForSequenceClassification`, with a `vip_mask`."""
 
     config_class = VccRobertaConfig
     forward = _with_vip_mask(RobertaForSequenceClassification)
 
 
-class VccRobertaForMultipleChoice(_PatchedModel, RobertaForMultipleChoice):
+class VccRobertaForMultipleChoice(_PatchedRoberta, RobertaForMultipleChoice):
     """Like `transformers.RobertaForMultipleChoice`, with a `vip_mask` of question and choice."""
 
     config_class = VccRobertaConfig
     forward = _with_vip_mask(RobertaForMultipleChoice)
 
 
-class VccRobertaForQuestionAnswering(_PatchedModel, RobertaForQuestionAnswering):
+class VccRobertaForQuestionAnswering(_PatchedRoberta, RobertaForQuestionAnswering):
     """Like `transformers.RobertaForQuestionAnswering`, with a `vip_mask` of the question."""
 
     config_class = VccRobertaConfig
