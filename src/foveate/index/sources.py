@@ -52,14 +52,6 @@ def find_sources(
         given = os.fspath(path)
         if not given:  # which would be the current folder
             on_error(given, FileNotFoundError("the name of a file is empty: give one"))
-        elif is_url(given):
-            on_error(
-                given,
-                ValueError(
-                    f"{given} is a URL, and files are read from disks: mount the bucket as a "
-                    "folder, or copy the files"
-                ),
-            )
         elif has_magic(given) and not Path(given).exists():
             matches = sorted(_match(given))
             if not matches:
@@ -208,14 +200,3 @@ def _content(folder: Path) -> tuple[list[Path], list[Path]]:
         paths = (Path(name, one) for one in sorted(names) if not one.startswith("."))
         files += (path for path in paths if path.is_file())
     return files, walked
-
-
-def is_gone(path: str) -> bool:
-    """Return whether there is certainly no file at a path."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False  # it cannot be seen, which does not mean that it is gone
-    return False
