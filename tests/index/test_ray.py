@@ -77,7 +77,7 @@ def worker(notes, deadly, deaths):
     class Worker(on_ray._Worker):
         def encode(self, unit):
             reading.BATCH_CHARACTERS = SIZE
-            if deadly in [PurePath(file.name).name for file in unit]:
+            if deadly in [PurePath(file.record.name).name for file in unit]:
                 with (notes / deadly).open("a") as file:
                     file.write(".")
                 if (notes / deadly).stat().st_size <= deaths:
@@ -161,7 +161,7 @@ def test_a_cluster_that_does_not_answer_is_said(index, folder, monkeypatch, addr
 def test_workers_have_the_same_model_and_version(index, folder):
     record = identify(index.encoder)
     document = Document.from_text("Fische schwimmen.", source="fish")
-    file = File("fish", 9, [document], FileRecord("fish", "", 9, 1, 1))
+    file = File(FileRecord("fish", "", 9, 1, 1), [document])
     for model, version in ((record, "0"), (replace(record, sha256=""), foveate.__version__)):
         worker = on_ray._Worker(None, Store(index.path), model, torch.float32, "cpu", {}, version)
         with pytest.raises(RuntimeError, match="has another version of foveate, or other weights"):

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate import Document, Encoder, Index, ask, read_documents, search, summarize
+from foveate import Document, Encoder, Index, read_documents, search, summarize
 from foveate.index import search as library_search
 from foveate.index.lance import LanceEngine
 from foveate.tasks.relevance import unrelated_cosines
@@ -82,11 +82,6 @@ def test_hits_of_the_default_model_are_those_of_search(tmp_path, folder, encoder
         assert [(hit.span, hit.best) for hit in found] == [(h.span, h.best) for h in expected]
         for hit, other in zip(found, expected, strict=True):
             assert hit.score == pytest.approx(other.score, abs=1e-4)
-    answer = index.ask("Where are the nets?", top_k=2)
-    expected = ask("Where are the nets?", documents, top_k=2, model=encoder)
-    assert [passage.span for passage in answer.passages] == [
-        passage.span for passage in expected.passages
-    ]
 
 
 def test_hits_stay_the_same_whatever_was_done_before(index, folder, tmp_path, small_encoder):
@@ -148,8 +143,6 @@ def test_conditions_leave_out_the_rest(index, folder, conditions, files):
         hits = index.search("herring", by=by, top_k=99, **conditions)
         found = {Path(hit.span.document).name for hit in hits}
         assert found == files if files is not None else found
-    found = {Path(one.span.document).name for one in index.ask("herring", **conditions).passages}
-    assert found <= files if files is not None else found
     assert {hit.span.document for hit in index.search("salt", path=folder / "deep")} == {
         str(folder / "deep" / "whale.md")
     }
@@ -227,8 +220,6 @@ def test_documents_of_the_same_name_are_told_apart(index):
         for by in ("passage", "section", "document"):
             hits = index.search("herring", by=by, top_k=9, document=one.number)
             assert {hit.document_idx for hit in hits} == {one.number}
-        passages = index.ask("herring", document=one.number).passages
-        assert {passage.document_idx for passage in passages} == {one.number}
         summary = index.summarize("herring", document=one.number)
         assert all(sentence.span.text in text for sentence in summary.sentences)
     assert index.search("herring", document=2) == []
@@ -304,7 +295,6 @@ def test_an_empty_library_has_no_hits(index, folder):
         index.compact()
     assert index.search("cod") == []
     assert index.search("cod", where="size > 1", by="document") == []
-    assert index.ask("cod").passages == ()
     assert problems(index) == []
 
 

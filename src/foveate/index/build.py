@@ -123,7 +123,7 @@ class Builder:
                 self._leave(size)
             else:
                 self._known[name] = known.get(name)
-                yield File(name, size, group, record)
+                yield File(record, group)
 
     def _changed_files(self, sources: Iterable[Source]) -> Iterator[File]:
         remaining = iter(sources)
@@ -131,24 +131,17 @@ class Builder:
             new = {str(one.path): one for one in chunk if str(one.path) not in self._known}
             known = look_up(self._writer, list(new))
             for name, source in new.items():
-                file = self._changed_file(name, source, known.get(name))
-                if file is not None:
-                    self._known[name] = known.get(name)
-                    yield file
-
-    def _changed_file(self, name: str, source: Source, known: Known | None) -> File | None:
-        """Compare a file with what is known of it; what is new is hashed when it is read."""
-        try:
-            if known is None:
-                return File(name, source.path.stat().st_size, source)
-            record = describe(source, known.record)
-        except (OSError, ValueError) as error:
-            self.fail(name, error)
-            return None
-        if record.sha256 == known.record.sha256:
-            self._leave(record.size)
-            return None
-        return File(name, record.size, source, record)
+                before = known.get(name)
+                try:
+                    record = describe(source, before and before.record)
+                except (OSError, ValueError) as error:
+                    self.fail(name, error)
+                    continue
+                if before and record.sha256 == before.record.sha256:
+                    self._leave(record.size)
+                else:
+                    self._known[name] = before
+                    yield File(record, source)
 
     def _leave(self, size: int) -> None:
         self.changes.unchanged += 1
@@ -177,25 +170,25 @@ class Builder:
         if part.written is not None:
             self._writer.add(part.written)
         self._unwritten += part.num_characters
-        for file in part.done:
-            self._finish(file)
+        for done in part.done:
+            self._finish(done)
         if self._unwritten >= reading.BATCH_CHARACTERS:
             self._write()
         if part.is_last and self._unwritten + self._uncommitted >= COMMIT_CHARACTERS:
             self.commit()
 
-    def _finish(self, file: Done) -> None:
+    def _finish(self, done: Done) -> None:
         """Record that a file is complete, and what it replaces."""
-        self._done.append(file.name)
-        if file.num_documents is not None:
-            self.changes.num_documents += file.num_documents
-            self.changes.num_sentences += file.num_sentences
-            if known := self._known[file.name]:
+        self._done.append(done.file.name)
+        if done.num_documents is not None:
+            self.changes.num_documents += done.num_documents
+            self.changes.num_sentences += done.num_sentences
+            if known := self._known[done.file.name]:
                 self._writer.delete(known.numbers)
                 self.changes.updated += 1
-            elif file.num_documents:
+            elif done.num_documents:
                 self.changes.added += 1
-        self._on_file(file.size)
+        self._on_file(done.file.size)
 
     def _write(self) -> None:
         """Write the rows that are in memory."""

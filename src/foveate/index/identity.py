@@ -1,9 +1,11 @@
 """Identification of the model that made a library's vectors."""
 
+import hashlib
 from pathlib import Path
 
 from foveate.index.state import ModelRecord
-from foveate.inference import Encoder, default_model_path
+from foveate.inference import Encoder
+from foveate.inference.default_model import WEIGHTS_SHA256
 from foveate.inference.weights import hash_files, hash_weights, loaded_weights
 
 
@@ -17,7 +19,7 @@ def identify(encoder: Encoder) -> ModelRecord:
     loaded = loaded_weights(encoder.model)
     sha256 = None if loaded is None else hash_files(loaded.files)
     return ModelRecord(
-        "a model in memory" if loaded is None or sha256 is None else _public_name(loaded.name),
+        _public_name(loaded.name, sha256) if loaded and sha256 else "a model in memory",
         sha256 or hash_weights(encoder.model),
         encoder.context,
         encoder.dimension,
@@ -25,13 +27,8 @@ def identify(encoder: Encoder) -> ModelRecord:
     )
 
 
-def _public_name(name: str) -> str | None:
+def _public_name(name: str, sha256: str) -> str | None:
     """Return the name by which a model can be loaded from anywhere; None for the default model."""
-    if not Path(name).is_dir():
-        return name
-    path = Path(name).resolve()
-    try:
-        is_default = path == default_model_path().resolve()
-    except (ImportError, ValueError):
-        is_default = False
-    return None if is_default else str(path)
+    if sha256 == hashlib.sha256(bytes.fromhex(WEIGHTS_SHA256)).hexdigest():
+        return None
+    return str(Path(name).resolve()) if Path(name).is_dir() else name

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from foveate.inference import DocumentVectors, Encoder
     from foveate.inference.query_encoder import QueryEncoder
     from foveate.inference.reranker import Reranker
-    from foveate.tasks.ask import Answer
     from foveate.tasks.context import Prompt
     from foveate.tasks.summarize import Summary
 
@@ -351,33 +350,6 @@ class Index:
 
         hits = self._read(search)
         return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
-
-    def ask(
-        self,
-        query: str,
-        *,
-        top_k: int = 3,
-        rerank: "Reranker | str | PathLike[str] | None" = None,
-        **conditions: Unpack[Conditions],
-    ) -> "Answer":
-        """Find the passages that best answer a question, as `foveate.ask` does with an encoder.
-
-        Args:
-            query: The question, in plain words.
-            top_k: Number of passages.
-            rerank: See `search`.
-            conditions: See `search`.
-
-        Returns:
-            The passages. Their `document_idx` is the number of the document, as `document` takes
-            it.
-
-        Raises:
-            ValueError: See `search`.
-        """
-        from foveate.tasks.ask import Answer
-
-        return Answer(None, tuple(self.search(query, top_k=top_k, rerank=rerank, **conditions)))
 
     def summarize(
         self,

@@ -117,9 +117,9 @@ class RayCluster:
                 yield from ray.get(done)
             except ray.exceptions.RayActorError as error:
                 raise DocumentError(
-                    f"{unit[0].name} or one of {len(unit) - 1} files that were read with it ended "
-                    "every process that did so, most likely because memory was short: give each "
-                    "worker more, or leave it out"
+                    f"{unit[0].record.name} or one of {len(unit) - 1} files that were read with it "
+                    "ended every process that did so, most likely because memory was short: give "
+                    "each worker more, or leave it out"
                 ) from error
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None

@@ -9,7 +9,7 @@ import pyarrow as pa
 from foveate.documents import Document, NotADocumentError, read_documents
 from foveate.documents.members import ErrorHandler
 from foveate.index.records import FileRecord, rows
-from foveate.index.sources import Source, describe
+from foveate.index.sources import Source
 from foveate.index.vectors import add_vectors
 from foveate.index.writer import Written
 from foveate.inference import Encoder
@@ -29,16 +29,12 @@ class File:
     """A file to add.
 
     Attributes:
-        name: Its absolute path, or the name of documents that were not read from a file.
-        size: Its size in bytes.
+        record: What identifies it.
         content: Where to read it, or its documents.
-        record: What identifies it; None if that is not known yet.
     """
 
-    name: str
-    size: int
+    record: FileRecord
     content: Source | Sequence[Document]
-    record: FileRecord | None = None
 
 
 Unit = list[File]
@@ -49,14 +45,12 @@ class Done(NamedTuple):
     """A file whose last document has been read.
 
     Attributes:
-        name: Its name.
-        size: Its size in bytes.
+        file: The file.
         num_documents: Number of its documents; None if it could not be read.
         num_sentences: Number of their sentences.
     """
 
-    name: str
-    size: int
+    file: FileRecord
     num_documents: int | None
     num_sentences: int
 
@@ -93,7 +87,7 @@ def group_files(files: Iterable[File]) -> Iterator[Unit]:
     size = 0
     for file in files:
         unit.append(file)
-        size += file.size
+        size += file.record.size
         if size >= BATCH_CHARACTERS or len(unit) == FILES_PER_UNIT:
             yield unit
             unit, size = [], 0
@@ -132,8 +126,8 @@ def read_unit(unit: Unit, options: Mapping[str, Any], encoder: Encoder) -> Itera
     for file in unit:
         num_documents = num_sentences = 0
         failures_before = num_failures
-        for record, document in _read(file, options, note):
-            read.append((record, num_documents, document))
+        for document in _documents(file, options, note):
+            read.append((file.record, num_documents, document))
             num_documents += 1
             num_sentences += sum(1 for _ in document.sentences())
             num_characters += len(document.text)
@@ -142,24 +136,14 @@ def read_unit(unit: Unit, options: Mapping[str, Any], encoder: Encoder) -> Itera
                 read, done, failures, skipped, num_characters = [], [], [], [], 0
         is_read = num_documents > 0 or num_failures == failures_before
         if is_read and not num_documents:
-            skipped.append(file.name)
-        done.append(Done(file.name, file.size, num_documents if is_read else None, num_sentences))
+            skipped.append(file.record.name)
+        done.append(Done(file.record, num_documents if is_read else None, num_sentences))
     yield part(is_last=True)
 
 
-def _read(
+def _documents(
     file: File, options: Mapping[str, Any], on_error: ErrorHandler
-) -> Iterator[tuple[FileRecord, Document]]:
-    """Read the documents of a file."""
-    if not isinstance(source := file.content, Source):
-        assert file.record is not None
-        for document in source:
-            yield file.record, document
-        return
-    try:
-        record = file.record or describe(source, None)
-    except (OSError, ValueError) as error:
-        on_error(file.name, error)
-        return
-    for document in read_documents(source.path, on_error=on_error, **options):
-        yield record, document
+) -> Iterable[Document]:
+    if isinstance(file.content, Source):
+        return read_documents(file.content.path, on_error=on_error, **options)
+    return file.content
