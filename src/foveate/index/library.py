@@ -344,11 +344,11 @@ class Index:
         encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
-        def search(engine: Engine) -> list[Hit]:
-            condition = as_condition(engine, **conditions)
-            return find(query, engine, encoder, by, number, condition)
-
-        hits = self._read(search)
+        hits = self._read(
+            lambda engine: find(
+                query, engine, encoder, by, number, as_condition(engine, **conditions)
+            )
+        )
         return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
 
     def summarize(
@@ -387,11 +387,11 @@ class Index:
         check_budget(sentences, words)
         encoder = self._matching_encoder()
 
-        def choose(engine: Engine) -> "Summary":
-            condition = as_condition(engine, **conditions)
-            return summarize(query, engine, encoder, sentences, words, condition)
-
-        return self._read(choose)
+        return self._read(
+            lambda engine: summarize(
+                query, engine, encoder, sentences, words, as_condition(engine, **conditions)
+            )
+        )
 
     def context(
         self,
@@ -429,11 +429,11 @@ class Index:
         count = token_counter(tokenizer)
         encoder = self._matching_encoder()
 
-        def show(engine: Engine) -> "Prompt":
-            condition = as_condition(engine, **conditions)
-            return context(query, engine, encoder, tokens, count, condition)
-
-        return self._read(show)
+        return self._read(
+            lambda engine: context(
+                query, engine, encoder, tokens, count, as_condition(engine, **conditions)
+            )
+        )
 
     def documents(self) -> Iterator[LibraryDocument]:
         """Iterate over what is in the library, in the order of the files' names."""
