@@ -44,9 +44,10 @@ import arguments
 import report
 from foveate import Document, Index
 from foveate.index import lance, search
+from foveate.index.lance import Store
 from foveate.index.records import renumber
 from foveate.index.schema import vectors_of
-from foveate.index.store import ROWS_PER_FILE, ROWS_WITHOUT_INDEX, Store, Written, write
+from foveate.index.writer import ROWS_PER_FILE, ROWS_WITHOUT_INDEX, Written, write, writing
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from structured_documents import read_records
@@ -141,12 +142,12 @@ def enlarge(
         for first in range(0, len(kept), per_file)
     ]
     seconds = {}
-    with Store(path).writing(state.model, lambda: state.unrelated) as writer:
+    with writing(Store(path), state.model, state.unrelated) as writer:
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, spawn) as pool:
             make = partial(write_copies, base, path, noise)
             for written in pool.map(make, filter(None, tasks)):
-                writer.add_written(written)
+                writer.add(written)
         writer.commit()
         seconds["written_s"] = time.perf_counter() - start
         print(f"{num_sentences:,} sentences written: {seconds['written_s']:.1f} s", flush=True)
@@ -358,9 +359,10 @@ def measure_size(
 def measure_maintenance(base: Path, path: Path) -> float:
     """Add rows until the indexes are brought up to date, and return how long that takes."""
     state, rows = Index.open(path).state, rows_of_base(base)
-    with Store(path).writing(state.model, lambda: state.unrelated) as writer:
+    with writing(Store(path), state.model, state.unrelated) as writer:
         for _ in range(ROWS_WITHOUT_INDEX // rows.num_rows + 1):
-            writer.add(renumber(rows, writer.new_documents(rows["document"][-1].as_py() + 1)))
+            added = renumber(rows, writer.new_documents(rows["document"][-1].as_py() + 1))
+            writer.add(write(added, writer.table, writer.store))
             writer.commit()
         seconds, _ = timed(partial(writer.tidy, is_end=True))
     print(f"indexes brought up to date: {seconds:.1f} s", flush=True)

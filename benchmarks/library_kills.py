@@ -30,9 +30,11 @@ from lance import LanceDataset
 from lance.dataset import DatasetOptimizer
 
 from foveate import Index
-from foveate.index import build, reading, store
-from foveate.index.store import Store, Writer
+from foveate.index import build, reading, writer
+from foveate.index.lance import Store
+from foveate.index.writer import Writer
 from foveate.inference import Encoder, as_encoder
+from library_check import problems
 
 WORDS = ("cod", "eels", "whales", "herring", "nets", "salt", "swim", "sleep", "eat", "follow")
 QUERY = "Where do cod sleep?"
@@ -64,7 +66,7 @@ def update(library: Path, folder: Path, encoder: Encoder, killed_at: int | None 
     if killed_at is not None:
         kill_at(killed_at)
     reading.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
-    store.MAX_FRAGMENTS = 3
+    writer.MAX_FRAGMENTS = 3
     index = Index.create(library, exist_ok=True, model=encoder)
     index.add(folder, prune=True)
     if random.random() < 0.5:
@@ -89,8 +91,7 @@ def kill_at(write: int) -> None:
     patched: tuple[tuple[Any, tuple[str, ...]], ...] = (
         (LanceDataset, ("create_scalar_index", "cleanup_old_versions")),
         (DatasetOptimizer, ("compact_files", "optimize_indices")),
-        (Store, ("_create",)),
-        (store, ("_write",)),
+        (writer, ("_create", "_write")),
         (Writer, ("_replace", "commit")),
     )
     for owner, names in patched:
@@ -103,8 +104,8 @@ def check(library: Path, states: list[dict[str, str]], encoder: Encoder) -> None
     index = Index.create(library, exist_ok=True, model=encoder)
     if not Store(library).exists():
         return
-    problems = index.verify()
-    assert not problems, problems
+    wrong = problems(index)
+    assert not wrong, wrong
     for entry in index.documents():
         document = index.document(entry.number)
         assert document.text in [state.get(entry.file) for state in states], entry.file

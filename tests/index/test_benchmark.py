@@ -2,6 +2,7 @@
 
 from foveate import Index
 from library import as_markdown, enlarge, make_queries, write_files
+from library_check import problems
 from tests.index.conftest import PARTS
 
 
@@ -9,9 +10,9 @@ def test_copies_are_whole(index, folder, tmp_path):
     index.add(folder)
     enlarge(index.path, tmp_path / "large", 25, noise=0.2)
     large = Index.open(tmp_path / "large", model=index.encoder)
-    problems = large.verify()
-    assert problems
-    assert all("in their content_hash" in problem for problem in problems)
+    found = problems(large)
+    assert found
+    assert all("in its content_hash" in problem for problem in found)
     assert len(large) == 2 * len(PARTS) + 3
     assert large.state.num_sentences == 25
     hits = large.search("herring", by="document", top_k=99)

@@ -1,5 +1,7 @@
 """Libraries in Qdrant, of which its client plays one in memory."""
 
+import json
+
 import pytest
 
 from foveate import Document, Index
@@ -20,6 +22,10 @@ def server(monkeypatch):
     client = qdrant_client.QdrantClient(":memory:")
     monkeypatch.setattr(qdrant, "QdrantClient", lambda **options: client)
     return client
+
+
+def match(key, value):
+    return {"key": key, "match": {"value": value}}
 
 
 def hits(index, **options):
@@ -45,22 +51,22 @@ def test_hits_are_those_of_the_library(index, folder, small_encoder):
 
 
 @pytest.mark.parametrize(
-    "where",
+    ("condition", "where"),
     [
-        "format = 'md'",
-        "format IN ('md', 'vtt') AND NOT title = 'Whale'",
-        "speaker IS NULL OR speaker = 'Ada'",
-        "size > 40 AND size <= 1000 AND num_sentences <> 2",
-        "modified > date '2020-01-31'",
-        "array_has(authors, 'Ann Lee')",
-        "date IS NOT NULL",
+        ({"must": [{"key": "format", "match": {"value": "md"}}]}, "format = 'md'"),
+        (
+            {"must": [{"key": "size", "range": {"gt": 40}}], "must_not": [match("title", "Whale")]},
+            "size > 40 AND title <> 'Whale'",
+        ),
+        ({"must": [{"key": "modified", "range": {"gt": "2020-01-31T00:00:00Z"}}]}, "size > 0"),
+        ({"must": [match("authors", "Ann Lee")]}, "array_has(authors, 'Ann Lee')"),
     ],
 )
-def test_conditions_are_those_of_the_library(index, folder, small_encoder, where):
+def test_filters_are_conditions(index, folder, small_encoder, condition, where):
     index.add(folder)
     index.export(PLACE)
     other = Index.open(PLACE, model=small_encoder)
-    assert hits(other, where=where) == hits(index, where=where)
+    assert hits(other, where=json.dumps(condition)) == hits(index, where=where)
     [number, *_] = [one.number for one in index.documents()]
     assert hits(other, document=number) == hits(index, document=number)
 
@@ -86,11 +92,13 @@ def test_what_qdrant_cannot_do_is_said(index, folder, small_encoder, tmp_path):
     index.add(folder)
     index.export(PLACE)
     other = Index.open(PLACE, model=small_encoder)
-    for use in (lambda: other.add(folder), lambda: other.remove("a"), other.compact, other.verify):
+    for use in (lambda: other.add(folder), lambda: other.remove("a"), other.compact):
         with pytest.raises(ValueError, match=r"can only be searched|has nothing named"):
             use()
-    for conditions in ({"where": "title LIKE '%a%'"}, {"path": "salt.txt"}, {"section": "cod"}):
-        with pytest.raises(ValueError, match="Qdrant has no condition like"):
+    with pytest.raises(ValueError, match="is no filter of Qdrant in JSON: write it like"):
+        other.search("cod", where="title LIKE '%a%'")
+    for conditions in ({"path": "salt.txt"}, {"section": "cod"}):
+        with pytest.raises(ValueError, match="cannot be searched by path or section: give"):
             other.search("cod", **conditions)
     third = Index.create(tmp_path / "third", model=small_encoder)
     third.add(folder)

@@ -13,7 +13,7 @@ from foveate.integrations.langchain import FoveateEmbeddings, FoveateRetriever
 
 def test_passages_have_their_places(index, fish):
     [first, *rest] = FoveateRetriever(index=index, top_k=3).invoke("It eats herring.")
-    [passage, *_] = index.ask("It eats herring.", top_k=3).passages
+    [passage, *_] = index.search("It eats herring.", top_k=3)
     assert first.page_content == passage.span.text
     assert len(rest) == 2
     metadata = first.metadata

@@ -36,7 +36,7 @@ def test_passages_are_sorted_by_the_scores_of_a_cross_encoder(reranker, encoder,
     assert [hit.span for hit in answer.passages] == [hit.span for hit in found]
     index = Index.create(tmp_path / "library", model=encoder)
     index.add(document)
-    assert [one.text for one in index.ask(QUERY, rerank=model).passages] == [
+    assert [one.text for one in index.search(QUERY, top_k=3, rerank=model)] == [
         one.text for one in found
     ]
 

@@ -1,6 +1,5 @@
 """`foveate ask`."""
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -72,10 +71,12 @@ def command(
     if library.folder is not None:
         if choice:
             raise ValueError("--choice is for a generative model, which reads files, not a library")
+        from foveate.tasks.ask import Answer
+
         index = common.open_library(library.folder, model, loading)
-        answer = index.ask(question, top_k=top_k, rerank=rerank, **library.conditions)
-        documents, passages = common.documents_of(library, index, answer.passages)
-        answer = replace(answer, passages=tuple(passages))
+        hits = index.search(question, top_k=top_k, rerank=rerank, **library.conditions)
+        documents, passages = common.documents_of(library, index, hits)
+        answer = Answer(None, tuple(passages))
     else:
         documents = reading.documents(files or [])
         common.prepare()

@@ -1,6 +1,5 @@
 """`foveate library`: what is in a library, and keeping it in order."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -112,29 +111,6 @@ def remove(library: Folder, names: Names) -> None:
     num_removed = index.remove(names)
     common.console.print(
         f"{library}: {common.count(num_removed, 'document')} removed", markup=False
-    )
-
-
-@app.command("verify")
-def verify(library: Folder) -> None:
-    """Check everything in a library and report damage, with exit code 1 if there is any.
-
-    The sentences, sections and words are compared with the documents.
-
-    \b
-    foveate library verify papers.library
-    """
-    index = common.open_library(library)
-    problems = index.verify()
-    for problem in problems:
-        print(f"foveate: {problem}", file=sys.stderr)
-    if problems:
-        raise typer.Exit(1)
-    state = index.state
-    common.console.print(
-        f"{library}: {common.count(state.num_documents, 'document')}, "
-        f"{common.count(state.num_sentences, 'sentence')}, all as they should be",
-        markup=False,
     )
 
 

@@ -1,14 +1,15 @@
 """Summaries and prompts of a library."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
-from foveate.documents import Document, Span
+from foveate.documents import Span
 from foveate.documents.sentences import join_sentences
 from foveate.index.engine import Engine, keys_of
+from foveate.index.records import read_document
 from foveate.index.schema import documents_of, pack_keys, vectors_of
 from foveate.index.search import Request, language_of
 from foveate.index.vectors import read_vectors
@@ -16,13 +17,10 @@ from foveate.inference import Encoder
 from foveate.tasks.candidates import candidates
 from foveate.tasks.context import Prompt, fit, weigh
 from foveate.tasks.prompt import outline
-from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence, choose
+from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence, choose, extract
 from foveate.tasks.tokens import Counter
 
 _DOCUMENTS = 10
-
-Unpack = Callable[[int], Document]
-"""Returns the document with a given number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +34,13 @@ class LibrarySentence(SummarySentence):
     document_idx: int
 
 
-def only_document(engine: Engine, condition: str | None) -> int:
+def only_document(engine: Engine, condition: Any) -> int:
     """Return the number of the one document that has sentences that satisfy a condition.
 
     Raises:
         ValueError: There is none, or there are several.
     """
-    rows = engine.read(["document"], condition or "level = 'sentence'")
+    rows = engine.read(["document"], {"level": ["sentence"]}, condition)
     numbers = rows["document"].unique().to_pylist()
     if len(numbers) != 1:
         raise ValueError(
@@ -52,40 +50,39 @@ def only_document(engine: Engine, condition: str | None) -> int:
     return int(numbers[0])
 
 
-def of_library(summary: Summary, number: int) -> Summary:
-    """Return the summary of a document with the number of that document."""
-    return Summary(
-        summary.text,
-        tuple(LibrarySentence(one.span, one.score, number) for one in summary.sentences),
-    )
-
-
 def summarize(
-    query: str,
+    query: str | None,
     engine: Engine,
     encoder: Encoder,
     sentences: int | None,
     words: int | None,
-    condition: str | None,
-    unpack: Unpack,
+    condition: Any,
 ) -> Summary:
-    """Choose sentences about a query from the documents that match it best.
+    """Choose sentences about a query from the documents that match it best, or of one document.
 
     They are ranked as `Index.search` ranks sentences, and chosen as `foveate.summarize` chooses.
 
     Args:
-        query: What the summary is about.
+        query: What the summary is about; without it, one document must be allowed.
         engine: The library.
         encoder: The model that made it.
         sentences: Budget in sentences.
         words: Budget in words instead.
         condition: What the sentences that may be chosen satisfy.
-        unpack: Returns the document with a given number.
 
     Returns:
         The summary. Sentences of the same document are kept together, in its order; those of the
         document whose sentence was chosen first come first.
+
+    Raises:
+        ValueError: Without a query, not one document is allowed.
     """
+    if query is None:
+        number = only_document(engine, condition)
+        document, vectors = read_document(engine, number), read_vectors(engine, number)
+        summary = extract(document, vectors, encoder, sentences=sentences, words=words)
+        of_document = [LibrarySentence(x.span, x.score, number) for x in summary.sentences]
+        return Summary(summary.text, tuple(of_document))
     if not engine.state.num_documents:
         return Summary("", ())
     request = Request(query, engine, encoder, "document", condition)
@@ -98,7 +95,7 @@ def summarize(
     numbers: list[int] = []
     allowed = set(inside["key"].to_pylist())
     for number in documents_of(keys_of(documents)).tolist():
-        document = unpack(number)
+        document = read_document(engine, number)
         document_spans = document.spans()
         chosen_from = list(candidates(document, skip_backchannels=False))
         of_document = pack_keys(number, "sentence", chosen_from).tolist()
@@ -132,8 +129,7 @@ def context(
     encoder: Encoder,
     tokens: int,
     count: Counter,
-    condition: str | None,
-    unpack: Unpack,
+    condition: Any,
 ) -> Prompt:
     """Show the documents that match a query best, or one document; see `foveate.context`.
 
@@ -144,7 +140,6 @@ def context(
         tokens: The budget.
         count: Counts tokens.
         condition: What the sentences that may be shown satisfy.
-        unpack: Returns the document with a given number.
 
     Raises:
         ValueError: Nothing is allowed, or without a query several documents; or the budget is too
@@ -157,12 +152,12 @@ def context(
         numbers = documents_of(keys_of(request.units(_DOCUMENTS)[0])).tolist()
     if not numbers:
         raise ValueError("no document of the library matches: give other conditions")
-    documents = [unpack(number) for number in numbers]
+    documents = [read_document(engine, number) for number in numbers]
     parts = outline(documents)
     vectors = [read_vectors(engine, number) for number in numbers]
     weights = weigh(query, documents, vectors, parts, encoder)
     if condition:
-        allowed = engine.read(["key"], condition)["key"].to_numpy()
+        allowed = engine.read(["key"], {"document": numbers}, condition)["key"].to_numpy()
         keys = [
             pack_keys(number, "sentence", np.arange(len(one.sentences)))
             for number, one in zip(numbers, vectors, strict=True)

@@ -19,12 +19,13 @@ from foveate.documents import Document
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index import reading
+from foveate.index.lance import one_of
 from foveate.index.reading import Done, File, Part, Unit, group_files, read_unit
 from foveate.index.records import Changes, FileRecord, renumber
 from foveate.index.schema import TIMES
 from foveate.index.sources import Source, describe
 from foveate.index.state import ModelRecord
-from foveate.index.store import Writer, quote_list
+from foveate.index.writer import Writer, write
 from foveate.inference import Encoder
 
 COMMIT_CHARACTERS = 2**21
@@ -49,16 +50,14 @@ class Job:
 
     Attributes:
         writer: The writer of the library.
-        load_encoder: See `read_unit`.
-        model: What identifies the model.
-        stops_at_error: See `read_unit`.
-        options: See `read_unit`.
+        encoder: The model.
+        model: What identifies it.
+        options: Options of `read_documents`.
     """
 
     writer: Writer
-    load_encoder: Callable[[], Encoder]
+    encoder: Encoder
     model: ModelRecord
-    stops_at_error: bool
     options: Mapping[str, Any]
 
 
@@ -69,7 +68,7 @@ Workers = Callable[[Job, Iterator[Unit]], Iterator[Part]]
 def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
     """Read and encode units one after another."""
     for unit in units:
-        yield from read_unit(unit, job.options, job.stops_at_error, job.load_encoder)
+        yield from read_unit(unit, job.options, job.encoder)
 
 
 class Builder:
@@ -95,11 +94,10 @@ class Builder:
         self._workers = workers
         self._on_error = on_error
         self._on_file = on_file or (lambda size: None)
-        self._known: dict[str, Known | None] = {}  # files that are not written yet
+        self._known: dict[str, Known | None] = {}  # files that are not committed yet
+        self._done: list[str] = []  # those of them that were read
         self._rows: list[pa.Table] = []  # that are not written yet
-        self._done: list[str] = []  # files whose last rows are among these
         self._unwritten = self._uncommitted = 0  # characters
-        self._outdated: list[int] = []
 
     def add(self, documents: Sequence[Document], sources: Iterable[Source]) -> None:
         """Add the documents and files that are new or have changed.
@@ -125,7 +123,7 @@ class Builder:
                 self._leave(size)
             else:
                 self._known[name] = known.get(name)
-                yield File(name, size, group, record)
+                yield File(record, group)
 
     def _changed_files(self, sources: Iterable[Source]) -> Iterator[File]:
         remaining = iter(sources)
@@ -133,24 +131,17 @@ class Builder:
             new = {str(one.path): one for one in chunk if str(one.path) not in self._known}
             known = look_up(self._writer, list(new))
             for name, source in new.items():
-                file = self._changed_file(name, source, known.get(name))
-                if file is not None:
-                    self._known[name] = known.get(name)
-                    yield file
-
-    def _changed_file(self, name: str, source: Source, known: Known | None) -> File | None:
-        """Compare a file with what is known of it; what is new is hashed when it is read."""
-        try:
-            if known is None:
-                return File(name, source.path.stat().st_size, source)
-            record = describe(source, known.record)
-        except (OSError, ValueError) as error:
-            self.fail(name, error)
-            return None
-        if record.sha256 == known.record.sha256:
-            self._leave(record.size)
-            return None
-        return File(name, record.size, source, record)
+                before = known.get(name)
+                try:
+                    record = describe(source, before and before.record)
+                except (OSError, ValueError) as error:
+                    self.fail(name, error)
+                    continue
+                if before and record.sha256 == before.record.sha256:
+                    self._leave(record.size)
+                else:
+                    self._known[name] = before
+                    yield File(record, source)
 
     def _leave(self, size: int) -> None:
         self.changes.unchanged += 1
@@ -177,68 +168,66 @@ class Builder:
             first = self._writer.new_documents(part.num_documents)
             self._rows.append(renumber(part.rows, first))
         if part.written is not None:
-            self._writer.add_written(part.written)
+            self._writer.add(part.written)
         self._unwritten += part.num_characters
-        for file in part.done:
-            self._finish(file)
+        for done in part.done:
+            self._finish(done)
         if self._unwritten >= reading.BATCH_CHARACTERS:
             self._write()
         if part.is_last and self._unwritten + self._uncommitted >= COMMIT_CHARACTERS:
             self.commit()
 
-    def _finish(self, file: Done) -> None:
+    def _finish(self, done: Done) -> None:
         """Record that a file is complete, and what it replaces."""
-        self._done.append(file.name)
-        if file.num_documents is not None:
-            self.changes.num_documents += file.num_documents
-            self.changes.num_sentences += file.num_sentences
-            if known := self._known[file.name]:
-                self._outdated += known.numbers
+        self._done.append(done.file.name)
+        if done.num_documents is not None:
+            self.changes.num_documents += done.num_documents
+            self.changes.num_sentences += done.num_sentences
+            if known := self._known[done.file.name]:
+                self._writer.delete(known.numbers)
                 self.changes.updated += 1
-            elif file.num_documents:
+            elif done.num_documents:
                 self.changes.added += 1
-        self._on_file(file.size)
+        self._on_file(done.file.size)
 
     def _write(self) -> None:
         """Write the rows that are in memory."""
         if self._rows:
-            self._writer.add(pa.concat_tables(self._rows))
+            writer = self._writer
+            writer.add(write(pa.concat_tables(self._rows), writer.table, writer.store))
         self._uncommitted += self._unwritten
         self._unwritten = 0
         self._rows = []
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove the documents of a file."""
+        self._writer.delete(numbers)
+        self.changes.removed += 1
+
+    def commit(self, *, is_end: bool = False) -> None:
+        """Write what is in memory, make all changes visible, and merge files if it is time to."""
+        self._write()
+        self._writer.commit()
+        self._writer.tidy(is_end=is_end)
+        self._uncommitted = 0
         for name in self._done:
             del self._known[name]
         self._done = []
 
-    def remove(self, numbers: Sequence[int]) -> None:
-        """Remove the documents of a file."""
-        self._outdated += numbers
-        self.changes.removed += 1
-
-    def commit(self) -> None:
-        """Write what is in memory, and make all changes visible."""
-        self._write()
-        self._writer.delete(self._outdated)
-        self._writer.commit()
-        self._writer.tidy(is_end=False)
-        self._outdated = []
-        self._uncommitted = 0
-
 
 def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:
     """Find files in a library, by their names."""
-    if not names:
-        return {}
     columns = ("file", "sha256", "size", "modified", "indexed", "document")
-    wanted = f"file IN {quote_list(names)} AND level = 'document'"
+    wanted = f"{one_of('file', names)} AND level = 'document'"
     files = writer.store.read(writer.table, columns, wanted)
-    for i, name in enumerate(columns):
-        if name in TIMES:
-            files = files.set_column(i, name, files[name].cast("int64"))
+    times = ("int64" if name in TIMES else files[name].type for name in columns)
     known: dict[str, Known] = {}
-    for row in files.to_pylist():
-        record = FileRecord(*(row[name] for name in columns[:-1]))
-        known.setdefault(record.name, Known(record, [])).numbers.append(row["document"])
+    for *record, number in zip(
+        *(files[name].cast(kind).to_pylist() for name, kind in zip(columns, times, strict=True)),
+        strict=True,
+    ):
+        file = FileRecord(*record)
+        known.setdefault(file.name, Known(file, [])).numbers.append(number)
     return known
 
 

@@ -1,7 +1,7 @@
 """What a library is searched with: it proposes rows, and reads those that are then scored."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,17 @@ from foveate.tasks.weights import Level
 
 Ids = npt.NDArray[np.integer]
 
+Matches = Mapping[str, Sequence[Any] | npt.NDArray[np.integer]]
+"""The values, or ranges of numbers, that columns of rows may have: all columns must match."""
+
+OF_DOCUMENTS: Matches = {"level": ["document"]}
+
 
 class Engine(Protocol):
     """A library in a search engine; `foveate.index.lance` is the one that builds libraries.
 
-    Rows are as in `foveate.index.schema`, with some of its columns. Conditions are in SQL.
+    Rows are as in `foveate.index.schema`, with some of its columns. What the caller wants of rows,
+    `where`, is what `condition` returns.
 
     Attributes:
         state: The library's state.
@@ -25,26 +31,32 @@ class Engine(Protocol):
 
     state: State
 
-    def __hash__(self) -> int:
-        """Return a hash, which two engines may share."""
+    def condition(
+        self, where: Sequence[str], path: str | None, section: str | None, document: int | None
+    ) -> Any:
+        """Check what is wanted of sentences, see `foveate.index.conditions.Conditions`.
+
+        Raises:
+            ValueError: The engine cannot evaluate it; the message says why.
+        """
         ...
 
     def candidates(
         self,
         vectors: npt.NDArray[np.float32],
         terms: Sequence[str],
-        where: str | None,
         k: int,
         level: Level,
+        where: Any = None,
     ) -> tuple[Ids, Ids]:
         """Propose rows for a query, by numbers of the engine's own that `take` understands.
 
         Args:
             vectors: `(parts, dimension)`, of the parts of the query, of unit length.
             terms: Its terms.
-            where: What the rows must satisfy.
             k: How many to propose for each part, and by their terms.
             level: The level of those that are proposed by their terms.
+            where: What the rows must satisfy.
 
         Returns:
             The rows of any level whose vectors are closest to one of the parts; and the rows of the
@@ -52,44 +64,35 @@ class Engine(Protocol):
         """
         ...
 
+    def nearest_sections(self, vector: npt.NDArray[np.float32], k: int) -> Ids:
+        """Propose the sections whose vectors are closest to a vector, as `candidates` does."""
+        ...
+
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         """Read rows that were proposed, each once, in any order."""
         ...
 
     def read(
-        self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
+        self,
+        columns: Sequence[str],
+        matches: Matches,
+        where: Any = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
-        """Read the rows that satisfy a condition, or some of them."""
+        """Read the rows that match and satisfy a condition, or some of them."""
         ...
 
     def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """Return `foveate.tasks.weights.rarity` of terms in the texts of a level: `(terms,)`."""
         ...
 
-    def check(self, where: str) -> None:
-        """Check that a condition can be evaluated.
-
-        Raises:
-            ValueError: It cannot be; the message says why.
-        """
-        ...
-
 
 def fetch(
-    engine: Engine,
-    keys: npt.NDArray[np.int64],
-    columns: Sequence[str],
-    where: str | None = None,
+    engine: Engine, keys: npt.NDArray[np.int64], columns: Sequence[str], where: Any = None
 ) -> pa.Table:
     """Read the rows with some keys that satisfy a condition, in the order of their keys."""
-    wanted = f"key IN ({as_list(keys)})"
-    rows = engine.read(columns, f"{wanted} AND ({where})" if where else wanted)
-    return rows.sort_by("key")
-
-
-def as_list(numbers: npt.NDArray[np.integer]) -> str:
-    """Return numbers for SQL's IN."""
-    return ", ".join(map(str, numbers.tolist())) or "NULL"
+    return engine.read(columns, {"key": keys}, where).sort_by("key")
 
 
 def of_level(rows: pa.Table, level: Level) -> pa.Table:

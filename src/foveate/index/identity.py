@@ -1,11 +1,12 @@
 """Identification of the model that made a library's vectors."""
 
-from dataclasses import replace
+import hashlib
 from pathlib import Path
 
-from foveate.index.state import IN_MEMORY, ModelRecord
-from foveate.inference import Encoder, default_model_path
-from foveate.inference.weights import hash_files, hash_weights, loaded_weights, stamp_files
+from foveate.index.state import ModelRecord
+from foveate.inference import Encoder
+from foveate.inference.default_model import WEIGHTS_SHA256
+from foveate.inference.weights import hash_files, hash_weights, loaded_weights
 
 
 def identify(encoder: Encoder) -> ModelRecord:
@@ -13,15 +14,12 @@ def identify(encoder: Encoder) -> ModelRecord:
 
     It is the hash of the files that `Encoder.from_pretrained` loaded: the same on every device and
     in every dtype. If the weights were never saved, or their files have been replaced, it is a hash
-    of the weights themselves.
+    of the weights themselves, and the name is "a model in memory".
     """
     loaded = loaded_weights(encoder.model)
     sha256 = None if loaded is None else hash_files(loaded.files)
-    name: str | None = IN_MEMORY
-    if loaded is not None and sha256 is not None:
-        name = _public_name(loaded.name)
     return ModelRecord(
-        name,
+        _public_name(loaded.name, sha256) if loaded and sha256 else "a model in memory",
         sha256 or hash_weights(encoder.model),
         encoder.context,
         encoder.dimension,
@@ -29,33 +27,8 @@ def identify(encoder: Encoder) -> ModelRecord:
     )
 
 
-def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord | None:
-    """Return what identifies a checkpoint without loading it.
-
-    Its context, dimension and options, which do not follow from its files alone, are taken from
-    the record: whoever loads it later compares them with what `identify` returns.
-
-    Args:
-        name: Its folder, or its name on the hub; None for the default model.
-        recorded: The model that made the library.
-
-    Returns:
-        The record; None if its weights are not on this machine.
-    """
-    path = str(name or default_model_path())
-    sha256 = hash_files(stamp_files(path))
-    if sha256 is None:
-        return None
-    return replace(recorded, name=_public_name(path), sha256=sha256)
-
-
-def _public_name(name: str) -> str | None:
+def _public_name(name: str, sha256: str) -> str | None:
     """Return the name by which a model can be loaded from anywhere; None for the default model."""
-    if not Path(name).is_dir():
-        return name
-    path = Path(name).resolve()
-    try:
-        is_default = path == default_model_path().resolve()
-    except (ImportError, ValueError):
-        is_default = False
-    return None if is_default else str(path)
+    if sha256 == hashlib.sha256(bytes.fromhex(WEIGHTS_SHA256)).hexdigest():
+        return None
+    return str(Path(name).resolve()) if Path(name).is_dir() else name

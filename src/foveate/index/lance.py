@@ -1,22 +1,205 @@
-"""Lance as the engine: a library's newest version at one point in time."""
+"""A library's table of Lance, on a disk or in an object store, and a version of it as an engine."""
 
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from foveate.index.engine import Ids, as_list
-from foveate.index.schema import LEVELS, TERMS
-from foveate.index.statistics import WordCounts
-from foveate.index.store import Store, reason_of
+from foveate.index.conditions import as_sql, quote
+from foveate.index.engine import Ids, Matches
+from foveate.index.schema import LEVELS, SCHEMA_VERSION, TERMS
+from foveate.index.state import LibraryError, ModelRecord, State
+from foveate.index.statistics import Totals, WordCounts
 from foveate.tasks.weights import Level, rarity
 
-_PROBES = 100
-"""Partitions of the index of vectors that are searched."""
+TABLE = "library.lance"
+METADATA = b"foveate"
+HEAD = -1
+"""The key of the row that counts what a library holds; those that count words are below."""
+
+_CACHED_BYTES = 2**29
+"""What Lance may keep in memory of indexes; a quarter as much of what it knows of files."""
+
+_PROBES = 50
+"""Partitions of the index of vectors that are searched. Those of ten million rows have 800 kB each,
+and are read from the disk if they are not among the `_CACHED_BYTES`."""
+
+
+class LockedError(OSError):
+    """Another process is writing to the library."""
+
+
+class Store:
+    """The table of a library.
+
+    Args:
+        place: The library's folder, or the URL of one in an object store.
+        options: What gives access to the object store, see Lance's `storage_options`.
+    """
+
+    def __init__(self, place: str | Path, options: Mapping[str, str] | None = None) -> None:
+        self.place = place
+        self.options = dict(options or {})
+
+    @property
+    def uri(self) -> str:
+        """The place of the table."""
+        return f"{str(self.place).rstrip('/')}/{TABLE}"
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder on a disk; None in an object store."""
+        return self.place if isinstance(self.place, Path) else None
+
+    def exists(self) -> bool:
+        """Return whether there is a library.
+
+        Raises:
+            OSError: The object store cannot be read.
+        """
+        return self._find() is not None
+
+    def _find(self) -> Any:
+        """Return the table; None if there is none."""
+        with self.explained():
+            try:
+                return lance().dataset(
+                    self.uri,
+                    storage_options=self.options,
+                    index_cache_size_bytes=_CACHED_BYTES,
+                    metadata_cache_size_bytes=_CACHED_BYTES // 4,
+                )
+            except ValueError as error:
+                if "was not found" in str(error):
+                    return None
+                raise
+
+    def open(self) -> Any:
+        """Open the newest version of the table.
+
+        Raises:
+            FileNotFoundError: There is no library.
+            LibraryError: It is damaged, or another program or version of foveate made it.
+            OSError: It cannot be read for another reason.
+        """
+        table = self._find()
+        if table is None:
+            raise FileNotFoundError(
+                f"there is no library in {self.place}: make one with "
+                f"`foveate index PATH --library {self.place}` or Index.create"
+            )
+        made_by = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+        if made_by.get("schema") != SCHEMA_VERSION:
+            version = "another version of foveate" if made_by else "another program"
+            raise LibraryError(
+                f"the table in {self.place} was made by {version}: index the files into a new "
+                "library"
+            )
+        return table
+
+    def engine(self) -> "LanceEngine":
+        """Return its newest version, to be searched."""
+        return LanceEngine(self)
+
+    def state_of(self, table: Any) -> State:
+        """Return the state of an opened table."""
+        made_by = json.loads(table.schema.metadata[METADATA])
+        rows = self.read(table, ["totals"], f"key = {HEAD}")
+        if rows.num_rows != 1:
+            raise self._unreadable("the row that counts what it holds is missing")
+        next_document, *counts = rows["totals"][0].as_py()
+        return State(
+            ModelRecord(**made_by["model"]),
+            table.version,
+            made_by["library"],
+            next_document,
+            Totals(tuple(counts[: len(LEVELS)]), tuple(counts[len(LEVELS) :])),
+            tuple(made_by["unrelated"]),
+        )
+
+    def word_counts(self, table: Any) -> dict[int, WordCounts]:
+        """Return how often words occur: the counts in each row that has some, by its key."""
+        rows = self.read(table, ["key", "words", "frequencies"], f"key < {HEAD}")
+        lists = zip(rows["words"], rows["frequencies"], strict=True)
+        shape = (-1, len(LEVELS))
+        counts = [WordCounts(a.values, b.values.to_numpy().reshape(shape)) for a, b in lists]
+        return dict(zip(rows["key"].to_pylist(), counts, strict=True))
+
+    def read(
+        self, table: Any, columns: Sequence[str], condition: str | None = None, **options: Any
+    ) -> pa.Table:
+        """Read some columns of the rows that satisfy a condition."""
+        with self.explained():
+            return table.scanner(list(columns), filter=condition, **options).to_table()
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return a value that changes when the library does.
+
+        Raises:
+            FileNotFoundError: See `open`.
+        """
+        versions = Path(self.uri, "_versions")
+        if self.folder is None or not versions.exists():
+            return (self.open().version,)
+        stat = versions.stat()
+        return stat.st_mtime_ns, stat.st_ino
+
+    def size(self) -> int:
+        """Return the total size in bytes of the files of its newest version."""
+        files = self.open().all_files().read_all()
+        return int(pc.sum(files["size_bytes"]).as_py())
+
+    @contextmanager
+    def explained(self, *, is_write: bool = False) -> Iterator[None]:
+        """Turn errors of Lance into readable messages.
+
+        Raises:
+            LibraryError: Files cannot be read.
+            LockedError: Another process has changed the library since it was opened.
+            OSError: Files cannot be written, or an object store cannot be reached.
+            ValueError: A condition cannot be evaluated for some rows.
+        """
+        try:
+            yield
+        except (LibraryError, LockedError, FileNotFoundError):
+            raise
+        except (RuntimeError, ValueError, OSError, pa.ArrowException) as error:
+            reason = reason_of(error)
+            if "Execution error" in reason:
+                raise ValueError(
+                    f"a condition cannot be evaluated for some values ({reason}): leave these out"
+                ) from error
+            if "conflict" in reason.lower():
+                raise LockedError(
+                    f"another process has changed the library {self.place} meanwhile: run the same "
+                    "command again, which continues from there"
+                ) from error
+            if is_write:
+                raise OSError(
+                    f"the library {self.place} cannot be written ({reason}): what was committed "
+                    "before is whole; free some space or check the disk, and start again"
+                ) from error
+            if self.folder is None:
+                raise OSError(
+                    f"the library {self.place} cannot be reached ({reason}): check its address, "
+                    "the credentials and the region, see `storage_options` of Index.open"
+                ) from error
+            raise self._unreadable(reason) from error
+
+    def _unreadable(self, reason: str) -> LibraryError:
+        return LibraryError(
+            f"the library {self.place} cannot be read ({reason}): if that is no matter of "
+            "permissions, restore it from a copy, or index the files into a new one"
+        )
 
 
 class LanceEngine:
@@ -37,13 +220,27 @@ class LanceEngine:
         self.state = store.state_of(self.table)
         self._threads = ThreadPoolExecutor(4)
 
+    def condition(
+        self, where: Sequence[str], path: str | None, section: str | None, document: int | None
+    ) -> str:
+        """See `Engine`."""
+        condition = as_sql(where, path, section, document)
+        try:
+            self.table.scanner(["key"], filter=condition, limit=1).to_table()
+        except (ValueError, RuntimeError, OSError) as error:
+            raise ValueError(
+                f"the condition {' AND '.join(where)!r} cannot be evaluated ({reason_of(error)}): "
+                "write it as after WHERE in SQL"
+            ) from error
+        return condition
+
     def candidates(
         self,
         vectors: npt.NDArray[np.float32],
         terms: Sequence[str],
-        where: str | None,
         k: int,
         level: Level,
+        where: str | None = None,
     ) -> tuple[Ids, Ids]:
         """See `Engine`."""
         from lance.query import MatchQuery
@@ -59,28 +256,32 @@ class LanceEngine:
             matching = self._propose(where, full_text_query=query, limit=k)
         return np.concatenate([future.result() for future in nearest]), matching
 
+    def nearest_sections(self, vector: npt.NDArray[np.float32], k: int) -> Ids:
+        """See `Engine`."""
+        return self.candidates(vector[None], (), k, "section", "level = 'section'")[0]
+
     def _propose(self, where: str | None, **query: Any) -> Ids:
-        options = {"with_row_id": True, "disable_scoring_autoprojection": True}
+        options: dict[str, Any] = {"with_row_id": True, "disable_scoring_autoprojection": True}
         rows = self.store.read(self.table, [], where, prefilter=True, **options, **query)
         ids: Ids = rows["_rowid"].to_numpy()
         return ids
 
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         """See `Engine`."""
-        return self.read(columns, f"_rowid IN ({as_list(np.unique(ids))})")
+        return self.read(columns, {"_rowid": np.unique(ids)})
 
     def read(
-        self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
+        self,
+        columns: Sequence[str],
+        matches: Matches,
+        where: str | None = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
         """See `Engine`."""
-        return self.store.read(self.table, columns, where, limit=limit)
-
-    def check(self, where: str) -> None:
-        """See `Engine`."""
-        try:
-            self.table.scanner(["key"], filter=where, limit=1).to_table()
-        except (ValueError, RuntimeError, OSError) as error:
-            raise ValueError(f"{reason_of(error)}: write it as after WHERE in SQL") from error
+        wanted = [f"({one_of(column, values)})" for column, values in matches.items()]
+        condition = " AND ".join([*wanted, *filter(None, [where])])
+        return self.store.read(self.table, columns, condition or None, limit=limit)
 
     def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """See `Engine`."""
@@ -91,3 +292,24 @@ class LanceEngine:
     @cached_property
     def _counts(self) -> list[WordCounts]:
         return list(self.store.word_counts(self.table).values())
+
+
+def one_of(column: str, values: Iterable[Any]) -> str:
+    """Return the condition that a column has one of some values, or one in some ranges."""
+    if ranges := [one for one in values if isinstance(one, range)]:
+        return " OR ".join(f"{column} >= {x.start} AND {column} < {x.stop}" for x in ranges)
+    listed = [quote(one) if isinstance(one, str) else str(one) for one in values]
+    return f"{column} IN ({', '.join(listed) or 'NULL'})"
+
+
+def lance() -> Any:
+    """Import Lance."""
+    os.environ.setdefault("LANCE_LOG", "error")  # its warnings are for its developers
+    import lance
+
+    return lance
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error of Lance says, without the place in its code that comes after it."""
+    return str(error).partition("\n")[0].split(", /")[0]

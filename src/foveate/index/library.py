@@ -3,29 +3,26 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
-from operator import index
 from os import PathLike
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
-
-import pyarrow as pa
 
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
 from foveate.index.conditions import Conditions, as_condition
-from foveate.index.engine import Engine, fetch
-from foveate.index.records import Changes, unpack_document
-from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds, pack_keys
+from foveate.index.engine import OF_DOCUMENTS, Engine
+from foveate.index.lance import LanceEngine, Store
+from foveate.index.records import Changes, read_document
+from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds
 from foveate.index.search import find
-from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
-from foveate.index.state import IN_MEMORY, LibraryError, ModelRecord, State
-from foveate.index.store import Store, check_model
+from foveate.index.sources import Source, before_pattern, find_sources, is_url
+from foveate.index.state import LibraryError, State, check_model
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.rerank import RERANKED, load_reranker
@@ -37,10 +34,10 @@ if TYPE_CHECKING:
 
     from foveate.index.build import Workers
     from foveate.index.qdrant import QdrantStore
+    from foveate.index.writer import Writer
     from foveate.inference import DocumentVectors, Encoder
     from foveate.inference.query_encoder import QueryEncoder
     from foveate.inference.reranker import Reranker
-    from foveate.tasks.ask import Answer
     from foveate.tasks.context import Prompt
     from foveate.tasks.summarize import Summary
 
@@ -50,8 +47,6 @@ _Result = TypeVar("_Result")
 
 _ATTEMPTS = 3
 """How often to begin again if what is being read was replaced and removed meanwhile."""
-
-_DOCUMENTS_IN_MEMORY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +89,7 @@ class Index:
 
     A search always sees the library's newest state. Several processes may search it, even while one
     of them adds documents, which the others see once they are complete. Threads may share an
-    index, and then share its model and what it has read. Copies, and what is pickled and loaded
-    elsewhere, name the same folder and have the same model.
+    index, and then share its model and what it has read.
 
     Args:
         store: Where it is stored.
@@ -126,14 +120,8 @@ class Index:
         self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
         self._for_queries: QueryEncoder | None = None
-        self._identified: ModelRecord | None = None
         self._engine: Engine | None = None
         self._stamp: tuple[int, ...] | None = None
-        self._unpack = lru_cache(_DOCUMENTS_IN_MEMORY)(self._load_document)
-
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
-        """Copy or pickle where the library is and its model, but nothing that was read of it."""
-        return partial(type(self), **self._options), (self._store, self._model)
 
     @classmethod
     def open(
@@ -159,7 +147,7 @@ class Index:
 
         Raises:
             FileNotFoundError: There is no library in the folder.
-            ValueError: The path is a file, or the library is damaged, or of another version.
+            ValueError: The library is damaged, or of another version.
         """
         store = _store(path, storage_options)
         store.open()
@@ -264,21 +252,22 @@ class Index:
             ValueError: Another model made the library.
         """
         from foveate.index.build import Builder, Job, in_this_process
+        from foveate.index.identity import identify
+        from foveate.index.writer import writing
 
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
-        model = self._identity()
-        with self._table.writing(model, self._unrelated) as writer:
-            job = Job(writer, self._matching_encoder, model, on_error is None, options)
+        model = identify(self.encoder)
+        unrelated = self.encoder.unrelated.mean(0).tolist()
+        with writing(self._table, model, unrelated) as writer:
+            job = Job(writer, self.encoder, model, options)
             builder = Builder(job, cluster or in_this_process, on_error, on_file)
-            sources = self._sources(paths, builder.fail, builder.skip)
-            builder.add(as_documents(documents), sources)
+            builder.add(as_documents(documents), _sources(paths, builder.fail, builder.skip))
             if prune:
                 for numbers in self._gone(paths):
                     builder.remove(numbers)
-            builder.commit()
-            writer.tidy(is_end=True)
+            builder.commit(is_end=True)
         return builder.changes
 
     def remove(self, names: str | PathLike[str] | Iterable[str | PathLike[str]]) -> int:
@@ -310,7 +299,7 @@ class Index:
                     f"`foveate library list {self.path}` shows what it has"
                 )
             numbers |= matching
-        with self._table.writing(self.state.model, self._unrelated) as writer:
+        with self._writing() as writer:
             writer.delete(sorted(numbers))
             writer.commit()
             writer.tidy(is_end=True)
@@ -344,11 +333,8 @@ class Index:
 
         Raises:
             FileNotFoundError: There is no library.
-            OSError: Files of the library cannot be read for another reason than damage.
-            TypeError: The number of the document is not an integer.
             ValueError: The query is empty, `top_k` is below 1, `by` is something else, a condition
-                cannot be evaluated, there is no document with this number, or the library was made
-                by another model or is damaged.
+                cannot be evaluated, or the library was made by another model or is damaged.
         """
         check_query(query)
         check_top_k(top_k)
@@ -358,39 +344,12 @@ class Index:
         encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
-        def search(engine: Engine) -> list[Hit]:
-            condition = as_condition(engine, **conditions)
-            return find(query, engine, encoder, by, number, condition)
-
-        hits = self._read(search)
+        hits = self._read(
+            lambda engine: find(
+                query, engine, encoder, by, number, as_condition(engine, **conditions)
+            )
+        )
         return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
-
-    def ask(
-        self,
-        query: str,
-        *,
-        top_k: int = 3,
-        rerank: "Reranker | str | PathLike[str] | None" = None,
-        **conditions: Unpack[Conditions],
-    ) -> "Answer":
-        """Find the passages that best answer a question, as `foveate.ask` does with an encoder.
-
-        Args:
-            query: The question, in plain words.
-            top_k: Number of passages.
-            rerank: See `search`.
-            conditions: See `search`.
-
-        Returns:
-            The passages. Their `document_idx` is the number of the document, as `document` takes
-            it.
-
-        Raises:
-            ValueError: See `search`.
-        """
-        from foveate.tasks.ask import Answer
-
-        return Answer(None, tuple(self.search(query, top_k=top_k, rerank=rerank, **conditions)))
 
     def summarize(
         self,
@@ -421,31 +380,18 @@ class Index:
             ValueError: Both budgets are given, or one is below 1; there is no query, and not one
                 document; or see `search`.
         """
-        from foveate.index.answers import of_library, only_document, summarize
-        from foveate.index.vectors import read_vectors
-        from foveate.tasks.summarize import extract
+        from foveate.index.answers import summarize
 
         if query is not None:
             check_query(query)
         check_budget(sentences, words)
         encoder = self._matching_encoder()
 
-        def summarize_state(engine: Engine) -> "Summary":
-            condition = as_condition(engine, **conditions)
-            unpack = partial(self._unpack, engine)
-            if query is None:
-                number = only_document(engine, condition)
-                summary = extract(
-                    unpack(number),
-                    read_vectors(engine, number),
-                    encoder,
-                    sentences=sentences,
-                    words=words,
-                )
-                return of_library(summary, number)
-            return summarize(query, engine, encoder, sentences, words, condition, unpack)
-
-        return self._read(summarize_state)
+        return self._read(
+            lambda engine: summarize(
+                query, engine, encoder, sentences, words, as_condition(engine, **conditions)
+            )
+        )
 
     def context(
         self,
@@ -483,21 +429,16 @@ class Index:
         count = token_counter(tokenizer)
         encoder = self._matching_encoder()
 
-        def show(engine: Engine) -> "Prompt":
-            condition = as_condition(engine, **conditions)
-            unpack = partial(self._unpack, engine)
-            return context(query, engine, encoder, tokens, count, condition, unpack)
-
-        return self._read(show)
+        return self._read(
+            lambda engine: context(
+                query, engine, encoder, tokens, count, as_condition(engine, **conditions)
+            )
+        )
 
     def documents(self) -> Iterator[LibraryDocument]:
         """Iterate over what is in the library, in the order of the files' names."""
         columns = ("document", "member", *DOCUMENT_COLUMNS)
-
-        def load(engine: Engine) -> pa.Table:
-            return engine.read(columns, "level = 'document'")
-
-        rows = self._read(load)
+        rows = self._read(lambda engine: engine.read(columns, OF_DOCUMENTS))
         rows = rows.sort_by([("file", "ascending"), ("member", "ascending")])
         for batch in in_microseconds(rows).to_batches():
             for row in batch.to_pylist():
@@ -515,7 +456,7 @@ class Index:
             TypeError: It is not an integer.
             ValueError: There is no document with this number.
         """
-        return self._read(lambda engine: self._unpack(engine, number))
+        return self._read(lambda engine: read_document(engine, number))
 
     def vectors(self, number: int) -> "DocumentVectors":
         """Return the vectors of a document, scaled to unit length and rounded to float16.
@@ -529,24 +470,7 @@ class Index:
         """
         from foveate.index.vectors import read_vectors
 
-        def load(engine: Engine) -> "DocumentVectors":
-            self._unpack(engine, number)  # which says if there is none
-            return read_vectors(engine, number)
-
-        return self._read(load)
-
-    def verify(self) -> list[str]:
-        """Read the whole library, and compare the rows of each document with its content.
-
-        Returns:
-            A sentence for each problem, which says what to do.
-
-        Raises:
-            FileNotFoundError: There is no library.
-        """
-        from foveate.index.verify import verify
-
-        return list(verify(self._table))
+        return self._read(lambda engine: read_vectors(engine, number))
 
     def export(
         self, target: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
@@ -572,8 +496,6 @@ class Index:
             ImportError: Qdrant's client is not installed.
             OSError: The file cannot be written, or Qdrant cannot be reached.
         """
-        from foveate.index.lance import LanceEngine
-
         engine = LanceEngine(self._table)
         other = _store(target, storage_options)
         if not isinstance(other, Store):
@@ -589,8 +511,13 @@ class Index:
 
     def compact(self) -> None:
         """Merge small writes, and reclaim the space of what was removed."""
-        with self._table.writing(self.state.model, self._unrelated) as writer:
+        with self._writing() as writer:
             writer.optimize()
+
+    def _writing(self) -> "AbstractContextManager[Writer]":
+        from foveate.index.writer import writing
+
+        return writing(self._table, self.state.model, self.state.unrelated)
 
     @property
     def encoder(self) -> "Encoder":
@@ -598,7 +525,7 @@ class Index:
 
         Raises:
             OSError: It cannot be loaded.
-            ValueError: The model that made the library was never saved.
+            ValueError: See above.
         """
         with self._lock:
             if self._encoder is None:
@@ -609,11 +536,6 @@ class Index:
         from foveate.inference import Encoder, as_encoder
 
         recorded = self.state.model if self._store.exists() else None
-        if self._model is None and recorded is not None and recorded.name == IN_MEMORY:
-            raise LibraryError(
-                f"the library {self.path} was made by a model whose weights were in memory but in "
-                "no file: open it with that encoder, or index the files into a new library"
-            )
         if self._model is None and recorded is not None and recorded.name is not None:
             options = {**recorded.loading, **self._options}
             try:
@@ -626,25 +548,12 @@ class Index:
         options = {**(recorded.options if recorded else {}), **self._options}
         return as_encoder(self._model, **options)
 
-    def _identity(self) -> ModelRecord:
-        """Return what identifies the model, which is loaded only if there is no other way."""
-        from foveate.index.identity import identify, identify_checkpoint
-        from foveate.inference import Encoder
-
-        if self._encoder is None and not isinstance(self._model, Encoder) and self._store.exists():
-            recorded = self.state.model
-            name = recorded.name if self._model is None else os.fspath(self._model)
-            if (given := identify_checkpoint(name, recorded)) is not None:
-                return given
-        if self._identified is None:
-            self._identified = identify(self.encoder)
-        return self._identified
-
     def _matching_encoder(self) -> "Encoder":
         """Return the encoder, checking that it made the library."""
-        encoder = self.encoder
-        check_model(self.path, self.state.model, self._identity())
-        return encoder
+        from foveate.index.identity import identify
+
+        check_model(self.path, self.state.model, identify(self.encoder))
+        return self.encoder
 
     def _query_encoder(self, query: str) -> "Encoder | QueryEncoder":
         """Return what encodes a query: without torch, if the default model made the library."""
@@ -659,11 +568,6 @@ class Index:
             if self._for_queries.sha256 == recorded.sha256 and self._for_queries.fits(query):
                 return self._for_queries
         return self._matching_encoder()
-
-    def _unrelated(self) -> list[float]:
-        """Return the mean of the vectors of unrelated sentences."""
-        unrelated: list[float] = self.encoder.unrelated.mean(0).tolist()
-        return unrelated
 
     def _read(self, use: Callable[[Engine], _Result]) -> _Result:
         """Use the newest state, and a newer one if that was replaced and removed meanwhile."""
@@ -684,34 +588,9 @@ class Index:
         with self._lock:
             engine = self._engine  # which other threads drop if they fail to read it
             if engine is None or stamp != self._stamp:
-                self._unpack.cache_clear()
                 self._engine = engine = self._store.engine()
                 self._stamp = stamp
             return engine
-
-    def _load_document(self, engine: Engine, number: int) -> Document:
-        key = pack_keys([index(number)], "document", 0)
-        rows = fetch(engine, key, ["key", "content"])
-        if not rows.num_rows:
-            raise ValueError(
-                f"the library {self.path} has no document number {number}: documents() lists "
-                "those that it has"
-            )
-        return unpack_document(rows["content"][0].as_py())
-
-    def _sources(
-        self,
-        paths: Sequence[str | PathLike[str]],
-        on_error: ErrorHandler,
-        on_skip: Callable[[Path], None],
-    ) -> Iterator[Source]:
-        own = self._table.folder and self._table.folder.absolute()
-        for source in find_sources(paths, on_error, on_skip):
-            name = name_as_text(source.path)
-            if name != str(source.path):  # which a table cannot hold
-                on_error(name, DocumentError(f"{name} has a name that is not UTF-8: rename it"))
-            elif own is None or not source.path.is_relative_to(own):
-                yield source
 
     def _gone(self, paths: Sequence[str | PathLike[str]]) -> Iterable[list[int]]:
         """Find the files in some folders that are gone: the numbers of the documents of each."""
@@ -720,13 +599,13 @@ class Index:
             for path in paths
         ]
         # A whole folder that is missing may be on a disk that is not mounted.
-        present = [folder for folder in folders if not is_gone(folder)]
+        present = [folder for folder in folders if Path(folder).exists()]
         gone: dict[str, list[int]] = {}
         rows = self._table.read(self._table.open(), ("file", "document"), "level = 'document'")
         for row in rows.to_pylist():
             file = row["file"]
             is_inside = file in folders or any(_is_under(file, one) for one in present)
-            if file in gone or (is_inside and is_gone(file)):
+            if file in gone or (is_inside and not Path(file).exists()):
                 gone.setdefault(file, []).append(row["document"])
         return gone.values()
 
@@ -735,11 +614,6 @@ def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Sto
     if not is_url(path):
         return Store(Path(path), options)
     url = re.sub(":/+", "://", os.fspath(path), count=1)  # a Path drops one
-    if url.startswith("db://"):
-        raise ValueError(
-            f"{url} is a database of LanceDB Cloud, which only LanceDB's own client can search: "
-            "keep the library in an object store (s3://…, gs://…, az://…), or export it to Qdrant"
-        )
     if not url.startswith("qdrant://"):
         return Store(url, options)
     try:
@@ -749,6 +623,17 @@ def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Sto
             "a library in Qdrant needs its client: run `pip install 'foveate[qdrant]'`"
         ) from error
     return QdrantStore(url, options)
+
+
+def _sources(
+    paths: Sequence[str | PathLike[str]], on_error: ErrorHandler, on_skip: Callable[[Path], None]
+) -> Iterator[Source]:
+    for source in find_sources(paths, on_error, on_skip):
+        name = name_as_text(source.path)
+        if name == str(source.path):
+            yield source
+        else:  # which a table cannot hold
+            on_error(name, DocumentError(f"{name} has a name that is not UTF-8: rename it"))
 
 
 def _is_under(file: str, folder: str) -> bool:

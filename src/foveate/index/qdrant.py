@@ -20,7 +20,7 @@ import pyarrow as pa
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from foveate.index.engine import Ids
+from foveate.index.engine import OF_DOCUMENTS, Ids, Matches
 from foveate.index.schema import TERMS, TIMES, in_microseconds, schema
 from foveate.index.state import LibraryError, ModelRecord, State
 from foveate.index.statistics import Totals, WordCounts
@@ -117,7 +117,7 @@ class QdrantStore:
         if not points:
             return None
         held: dict[str, Any] = points[0].payload or {}
-        model, totals = ModelRecord(**held["model"]), Totals.from_list(held["totals"])
+        model, totals = ModelRecord(**held["model"]), Totals(*map(tuple, held["totals"]))
         return State(
             **held | {"model": model, "totals": totals, "unrelated": (*held["unrelated"],)}
         )
@@ -137,18 +137,18 @@ class QdrantStore:
         with self.explained():
             if not self.exists():
                 self._create(engine.state.model.dimension)
-            level = _matches("level", ["document"])
+            level = _filter(OF_DOCUMENTS)
             points = self.scroll(["document"], level)
             there = {(point.payload or {})["document"] for point in points}
-            documents = engine.read(["document"], "level = 'document'")["document"].to_pylist()
+            documents = engine.read(["document"], OF_DOCUMENTS)["document"].to_pylist()
             if gone := list(there.difference(documents)):
-                selector = models.FilterSelector(filter=_matches("document", gone))
+                selector = models.FilterSelector(filter=_filter({"document": gone}))
                 self.client.delete(self.collection, selector)
             new = sorted(set(documents) - there)
             number = 0
             for start in range(0, len(new), _DOCUMENTS):
-                some = ", ".join(map(str, new[start : start + _DOCUMENTS]))
-                rows = engine.read(engine.table.schema.names, f"document IN ({some})")
+                some = {"document": new[start : start + _DOCUMENTS]}
+                rows = engine.read(engine.table.schema.names, some)
                 # A document is there once its own row is, which is its last.
                 self._send(_points(rows.sort_by("key"), engine.state.totals))
                 number += rows.num_rows
@@ -158,11 +158,10 @@ class QdrantStore:
             self._send(
                 _point(_id(word), {"frequencies": having, **version}) for word, having in words
             )
-            totals = {"totals": engine.state.totals.to_list()}
-            self._send([_point(_STATE, asdict(engine.state) | totals)])
+            self._send([_point(_STATE, asdict(engine.state))])
             # Words that no text has any more are those of an earlier version.
             no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
-            current = _matches("version", [engine.state.version])
+            current = _filter({"version": [engine.state.version]})
             outdated = models.Filter(must=[no_row], must_not=[current])
             self.client.delete(self.collection, models.FilterSelector(filter=outdated))
         return number
@@ -213,13 +212,32 @@ class QdrantEngine:
         self.store = store
         self.state = state
 
+    def condition(
+        self, where: Sequence[str], path: str | None, section: str | None, document: int | None
+    ) -> models.Filter:
+        """See `Engine`."""
+        if path is not None or section is not None:
+            raise ValueError(
+                "a library in Qdrant cannot be searched by path or section: give a filter of "
+                "Qdrant on its columns, or search the library that it was exported from"
+            )
+        try:
+            given = [models.Filter.model_validate_json(one) for one in where]
+        except ValueError as error:
+            raise ValueError(
+                f"the condition {' and '.join(where)!r} is no filter of Qdrant in JSON: write it "
+                'like {"must": [{"key": "format", "match": {"value": "md"}}]}'
+            ) from error
+        matches = {"level": ["sentence"]} | ({} if document is None else {"document": [document]})
+        return models.Filter(must=[*given, _filter(matches)])
+
     def candidates(
         self,
         vectors: npt.NDArray[np.float32],
         terms: Sequence[str],
-        where: str | None,
         k: int,
         level: Level,
+        where: models.Filter | None = None,
     ) -> tuple[Ids, Ids]:
         """See `Engine`."""
         nearest = [self._propose(vector.tolist(), "vector", where, k) for vector in vectors]
@@ -228,18 +246,21 @@ class QdrantEngine:
             weights = term_weights(self.rarity(terms, level), level)
             values = dict(zip(map(_dimension, terms), weights, strict=True))
             query = models.SparseVector(indices=list(values), values=list(values.values()))
-            of_level = f"level = '{level}'"
-            matching = self._propose(query, "terms", f"{where or of_level} AND {of_level}", k)
+            matching = self._propose(query, "terms", _filter({"level": [level]}, where), k)
         return np.concatenate(nearest), matching
 
-    def _propose(self, query: Any, using: str, where: str | None, k: int) -> Ids:
+    def nearest_sections(self, vector: npt.NDArray[np.float32], k: int) -> Ids:
+        """See `Engine`."""
+        return self._propose(vector.tolist(), "vector", _filter({"level": ["section"]}), k)
+
+    def _propose(self, query: Any, using: str, where: models.Filter | None, k: int) -> Ids:
         with self.store.explained():
             response = self.store.client.query_points(
                 self.store.collection,
                 query,
                 using=using,
                 limit=k,
-                query_filter=as_filter(where) if where else None,
+                query_filter=where,
                 with_payload=False,
             )
         return np.array([point.id for point in response.points], np.int64)
@@ -270,11 +291,16 @@ class QdrantEngine:
         return pa.table(arrays, names=list(columns))
 
     def read(
-        self, columns: Sequence[str], where: str | None = None, *, limit: int | None = None
+        self,
+        columns: Sequence[str],
+        matches: Matches,
+        where: models.Filter | None = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
         """See `Engine`."""
         with self.store.explained():
-            found = self.store.scroll(columns, as_filter(where or "level IS NOT NULL"), limit)
+            found = self.store.scroll(columns, _filter(matches, where), limit)
         return self._rows(found, columns)
 
     def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
@@ -287,78 +313,19 @@ class QdrantEngine:
         counts = np.array([having[name][idx] if name in having else 0 for name in ids])
         return rarity(counts, self.state.totals.num_texts(level))
 
-    def check(self, where: str) -> None:
-        """See `Engine`."""
-        as_filter(where)
 
-
-def as_filter(where: str) -> models.Filter:
-    """Return the filter that is a condition in SQL.
-
-    Raises:
-        ValueError: Qdrant has nothing like it.
-    """
-    import sqlglot
-
-    try:
-        tree = sqlglot.parse_one(where, read="postgres")
-    except sqlglot.errors.ParseError as error:
-        raise ValueError(f"{error.errors[0]['description']}: write SQL") from error
-    return _filter(tree)
-
-
-def _filter(node: Any) -> models.Filter:
-    """Return the filter that is a part of a condition."""
-    from sqlglot import exp
-
-    match node:
-        case exp.Paren():
-            return _filter(node.this)
-        case exp.And():
-            return models.Filter(must=[*map(_filter, node.flatten())])
-        case exp.Or():
-            return models.Filter(should=[*map(_filter, node.flatten())])
-        case exp.Not():
-            return models.Filter(must_not=[_filter(node.this)])
-        case exp.Is(this=exp.Column() as column, expression=exp.Null()):
-            empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=column.name))
-            is_not = node.args.get("negate")
-            return models.Filter(must_not=[empty]) if is_not else models.Filter(must=[empty])
-        case exp.ArrayContains(this=exp.Column() as column, expression=value):
-            return _matches(column.name, [_value(value)])
-        case exp.In(this=exp.Column() as column):
-            values = [one for one in map(_value, node.expressions) if one is not None]
-            return _matches(column.name, values)
-        case exp.EQ(this=exp.Column() as column, expression=value):
-            return _matches(column.name, [_value(value)])
-        case exp.NEQ(this=exp.Column() as column, expression=value):
-            return models.Filter(must_not=[_matches(column.name, [_value(value)])])
-        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if isinstance(node.this, exp.Column):
-            value = _value(node.expression)
-            if not isinstance(value, str) or isinstance(node.expression, exp.Cast):
-                kind = models.DatetimeRange if isinstance(value, str) else models.Range
-                in_range: Any = kind(**{node.key: value})
-                condition = models.FieldCondition(key=node.this.name, range=in_range)
-                return models.Filter(must=[condition])
-    raise ValueError(
-        f"Qdrant has no condition like {node.sql()}: compare columns with values, join with AND, "
-        "OR and NOT"
-    )
-
-
-def _value(node: Any) -> Any:
-    """Return a number, a text, or a date as a text."""
-    from sqlglot import exp
-
-    if isinstance(node, exp.Cast):
-        return _value(node.this)
-    return node.to_py()
-
-
-def _matches(column: str, values: list[Any]) -> models.Filter:
-    """Return the filter of points that have one of some values."""
-    match = models.MatchAny(any=values)
-    return models.Filter(must=[models.FieldCondition(key=column, match=match)])
+def _filter(matches: Matches, where: models.Filter | None = None) -> models.Filter:
+    """Return the filter of points that match and satisfy a condition."""
+    must: list[Any] = [where] if where else []
+    for column, values in matches.items():
+        ranges = [models.Range(gte=x.start, lt=x.stop) for x in values if isinstance(x, range)]
+        if ranges:
+            inside = [models.FieldCondition(key=column, range=one) for one in ranges]
+            must.append(models.Filter(should=[*inside]))
+        else:
+            match = models.MatchAny(any=np.asarray(values).tolist())
+            must.append(models.FieldCondition(key=column, match=match))
+    return models.Filter(must=must)
 
 
 def _id(word: str) -> str:

@@ -9,22 +9,24 @@ import logging
 import os
 import socket
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import chain, islice
 from typing import Any
 
 import torch
 
-import foveate
+from foveate import __version__
 from foveate.documents import DocumentError
 from foveate.index.build import Job
 from foveate.index.identity import identify
-from foveate.index.reading import Done, Part, Unit, read_unit
+from foveate.index.lance import Store
+from foveate.index.reading import Part, Unit, read_unit
 from foveate.index.records import renumber
-from foveate.index.state import IN_MEMORY, ModelRecord
-from foveate.index.store import Store, write
+from foveate.index.state import ModelRecord
+from foveate.index.writer import write
 from foveate.inference import Encoder
 
 if not find_spec("ray"):
@@ -42,7 +44,7 @@ class RayCluster:
 
     All machines need the same version of foveate, and the files, the model and the library's folder
     at the same paths. A library that one process makes has the same rows, but for the numbers
-    of its documents. Files are added again if the machine that works on them is lost.
+    of its documents. Files are read again if the machine that works on them is lost.
 
     If Ray is already initialized, that session is used, and continues afterwards.
 
@@ -53,9 +55,6 @@ class RayCluster:
         workers: Number of workers; by default as many as fit while leaving one CPU free.
         cpus_per_worker: CPUs of each, which are also its threads; may be a fraction.
         gpus_per_worker: GPUs of each; may be a fraction, for several workers on one.
-
-    Raises:
-        ValueError: A number is not positive, or the number of GPUs is negative.
 
     Example:
         >>> from foveate.index.ray import RayCluster
@@ -72,12 +71,6 @@ class RayCluster:
         cpus_per_worker: float = 1,
         gpus_per_worker: float = 0,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise ValueError(f"the number of workers must be at least 1, got {workers}")
-        if cpus_per_worker <= 0:
-            raise ValueError(f"a worker needs more than {cpus_per_worker:g} CPUs: give it 1")
-        if gpus_per_worker < 0:
-            raise ValueError(f"a worker cannot have {gpus_per_worker:g} GPUs: give it 0, or 0.5")
         self.address = address
         self.workers = workers
         self.cpus_per_worker = cpus_per_worker
@@ -88,22 +81,17 @@ class RayCluster:
 
         Raises:
             ConnectionError: No cluster answers at the address.
-            RuntimeError: A worker cannot load the model, or fails otherwise.
-            ValueError: The cluster has no room for the workers, or they cannot load the model
-                because it was never saved.
+            DocumentError: Files of a unit end every process that reads them.
+            RuntimeError: A worker has another model or version, or fails otherwise.
+            ValueError: The cluster has no room for the workers.
         """
-        if job.model.name == IN_MEMORY:
-            raise ValueError(
-                "the workers of a cluster load the model by its name or path, and this one was "
-                "never saved: save it where all of them can read it, and name that folder"
-            )
         first = next(units, None)
         if first is None:
             return  # so that no cluster is needed
         with _connected(self.address):
-            yield from self._run(job, first, units)
+            yield from self._run(job, chain([first], units))
 
-    def _run(self, job: Job, first: Unit, units: Iterator[Unit]) -> Iterator[Part]:
+    def _run(self, job: Job, units: Iterator[Unit]) -> Iterator[Part]:
         import ray
 
         counter: Any = ray.remote(num_cpus=0)(_Counter).remote(job.writer.next_document)
@@ -113,40 +101,28 @@ class RayCluster:
             max_restarts=-1,
             max_task_retries=_MAX_RETRIES,
         )(_Worker)
-        given = (
-            counter,
-            job.writer.store,
-            job.model,
-            job.load_encoder().linear_dtype,
-            "cuda" if self.gpus_per_worker else "cpu",
-            job.stops_at_error,
-            dict(job.options),
-            foveate.__version__,
-        )
+        dtype, device = job.encoder.linear_dtype, "cuda" if self.gpus_per_worker else "cpu"
+        store, options = job.writer.store, dict(job.options)
+        number = self._count_workers()
         running: dict[Any, tuple[Any, Unit]] = {}
-
-        def begin(worker: Any, unit: Unit | None) -> None:
-            if unit is not None:
-                running[worker.encode.remote(unit)] = worker, unit
-
-        begin(make.remote(*given), first)
-        for _ in range(self._count_workers() - 1):
-            if unit := next(units, None):
-                begin(make.remote(*given), unit)
+        for unit in islice(units, number):
+            worker = make.remote(counter, store, job.model, dtype, device, options, __version__)
+            running[worker.encode.remote(unit)] = worker, unit
         while running:
             [done], _ = ray.wait(list(running))
             worker, unit = running.pop(done)
-            begin(worker, next(units, None))
+            if following := next(units, None):
+                running[worker.encode.remote(following)] = worker, following
             try:
-                parts, warned = ray.get(done)
-            except ray.exceptions.RayActorError:
-                yield _lost(unit, job.stops_at_error)
+                yield from ray.get(done)
+            except ray.exceptions.RayActorError as error:
+                raise DocumentError(
+                    f"{unit[0].record.name} or one of {len(unit) - 1} files that were read with it "
+                    "ended every process that did so, most likely because memory was short: give "
+                    "each worker more, or leave it out"
+                ) from error
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
-            else:
-                for text in warned:
-                    warnings.warn(text, stacklevel=1)
-                yield from parts
 
     def _count_workers(self) -> int:
         """Return the number of workers to start.
@@ -156,29 +132,17 @@ class RayCluster:
         """
         import ray
 
-        nodes = [
-            node["Resources"]
-            for node in ray.nodes()  # type: ignore[no-untyped-call]
-            if node["Alive"]
-        ]
-        size = f"{self.cpus_per_worker:g} CPUs"
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        room = resources.get("CPU", 0) / self.cpus_per_worker
         if self.gpus_per_worker:
-            size += f" and {self.gpus_per_worker:g} GPUs"
-        room = sum(map(self._room, nodes))
-        if room < (self.workers or 1):
+            room = min(room, resources.get("GPU", 0) / self.gpus_per_worker)
+        if room < (self.workers or 1):  # they would be waited for
             raise ValueError(
-                f"the cluster has room for {room} workers of {size}, not for {self.workers or 1}: "
-                "ask for fewer or smaller ones, or add machines"
+                f"the cluster has room for {int(room)} workers of {self.cpus_per_worker:g} CPUs "
+                f"and {self.gpus_per_worker:g} GPUs, not for {self.workers or 1}: ask for fewer or "
+                "smaller ones, or add machines"
             )
-        cpus = sum(node.get("CPU", 0) for node in nodes)
-        return self.workers or max(1, min(room, int((cpus - 1) / self.cpus_per_worker)))
-
-    def _room(self, node: Mapping[str, float]) -> int:
-        """Return the number of workers that fit on a machine with some resources."""
-        rooms = [node.get("CPU", 0) / self.cpus_per_worker]
-        if self.gpus_per_worker:
-            rooms.append(node.get("GPU", 0) / self.gpus_per_worker)
-        return int(min(rooms))
+        return self.workers or max(1, int(room - 1 / self.cpus_per_worker))
 
 
 class _Counter:
@@ -208,7 +172,6 @@ class _Worker:
         model: What identifies the model.
         dtype: Dtype of its linear layers.
         device: Where it runs.
-        stops_at_error: See `Job`.
         options: See `Job`.
         version: The driver's version of foveate.
     """
@@ -220,78 +183,42 @@ class _Worker:
         model: ModelRecord,
         dtype: torch.dtype,
         device: str,
-        stops_at_error: bool,
         options: Mapping[str, Any],
         version: str,
     ) -> None:
         self._counter = counter
         self._store = store
         self._model = model
-        self._dtype = dtype
-        self._device = device
-        self._stops_at_error = stops_at_error
+        self._placed: dict[str, Any] = {"dtype": dtype, "device": device}
         self._options = options
         self._version = version
         self._encoder: Encoder | None = None
 
-    def encode(self, unit: Unit) -> tuple[list[Part], list[str]]:
-        """Return the parts of a unit, and what was warned of meanwhile."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("default", UserWarning)
-            parts = list(self._parts(unit))
-        return parts, [str(one.message) for one in caught if one.category is UserWarning]
+    def encode(self, unit: Unit) -> list[Part]:
+        """Return the parts of a unit, whose rows are written."""
+        if self._encoder is None:
+            self._encoder = self._load_encoder()
+        return list(map(self._written, read_unit(unit, self._options, self._encoder)))
 
-    def _parts(self, unit: Unit) -> Iterator[Part]:
+    def _written(self, part: Part) -> Part:
         import ray
 
-        table = self._store.open()
-        for part in read_unit(unit, self._options, self._stops_at_error, self._load_encoder):
-            if part.rows is not None:
-                first = ray.get(self._counter.take.remote(part.num_documents))
-                written = write(renumber(part.rows, first), table, self._store)
-                yield replace(part, rows=None, written=written)
-            else:
-                yield part
+        if part.rows is None:
+            return part
+        first = ray.get(self._counter.take.remote(part.num_documents))
+        written = write(renumber(part.rows, first), self._store.open(), self._store)
+        return replace(part, rows=None, written=written)
 
     def _load_encoder(self) -> Encoder:
-        if self._encoder is not None:
-            return self._encoder
-        where = socket.gethostname()
-        if foveate.__version__ != self._version:
+        name = self._model.name
+        encoder = Encoder.from_pretrained(name, **self._model.loading, **self._placed)
+        if (identify(encoder).sha256, __version__) != (self._model.sha256, self._version):
             raise RuntimeError(
-                f"{where} has foveate {foveate.__version__}, and the library is written by "
-                f"{self._version}: install the same version on all machines"
+                f"{socket.gethostname()} has another version of foveate, or other weights of "
+                f"{name or 'the default model'}, than the machine that writes the library: install "
+                "the same on all machines"
             )
-        encoder = Encoder.from_pretrained(
-            self._model.name,
-            **self._model.loading,
-            device=self._device,
-            dtype=self._dtype,
-        )
-        if identify(encoder).sha256 != self._model.sha256:
-            raise ValueError(
-                f"{where} has weights of {self._model.name or 'the default model'} that differ "
-                "from those on the machine that writes the library: give all machines the same"
-            )
-        self._encoder = encoder
         return encoder
-
-
-def _lost(unit: Sequence[Any], stops_at_error: bool) -> Part:
-    """Return what became of a unit that no worker survived: it is added another time, or never.
-
-    Raises:
-        DocumentError: The job stops at errors.
-    """
-    names = [file.name for file in unit]
-    error = DocumentError(
-        f"{names[0]} or one of {len(names) - 1} files that were read with it ended every process "
-        "that did so, most likely because memory was short: give each worker more, or leave it out"
-    )
-    if stops_at_error:
-        raise error
-    done = [Done(file.name, file.size, None) for file in unit]
-    return Part(done=done, failures=[(name, error) for name in names])
 
 
 @contextmanager
@@ -300,7 +227,6 @@ def _connected(address: str | None) -> Iterator[None]:
 
     Raises:
         ConnectionError: No cluster answers, which Ray would keep trying for minutes.
-        ValueError: The address is not one of a cluster that this machine is part of.
     """
     # What Ray has to say is in its own logs, /tmp/ray/session_latest/logs.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -310,21 +236,16 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
         return
     try:
-        if address is not None and address != "auto":
+        if address is not None:
             host, _, port = address.rpartition(":")
-            if not (host and port.isdecimal()) or "/" in host:
-                raise ValueError(
-                    f"the address of a cluster is HOST:PORT, got {address}: use one that "
-                    "`ray start` printed, on a machine of the cluster"
-                )
             socket.create_connection((host, int(port)), _PATIENCE).close()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "lance is not fork-safe")  # only Ray itself is forked
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ConnectionError(
-            f"no Ray cluster answers at {address or os.environ.get('RAY_ADDRESS')}: start one "
-            "with `ray start --head`, or leave the address out for one on this machine"
+            f"no Ray cluster answers at {address or os.environ.get('RAY_ADDRESS')}: give HOST:PORT "
+            "as `ray start --head` prints it, or leave the address out for one on this machine"
         ) from error
     try:
         yield

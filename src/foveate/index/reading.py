@@ -1,6 +1,6 @@
 """Reading and encoding files in units, whose documents become rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from foveate.documents import Document, NotADocumentError, read_documents
 from foveate.documents.members import ErrorHandler
-from foveate.index.records import Entry, FileRecord, rows
-from foveate.index.sources import Source, describe
-from foveate.index.store import Written
+from foveate.index.records import FileRecord, rows
+from foveate.index.sources import Source
 from foveate.index.vectors import add_vectors
+from foveate.index.writer import Written
 from foveate.inference import Encoder
 
 BATCH_CHARACTERS = 2**19
@@ -29,16 +29,12 @@ class File:
     """A file to add.
 
     Attributes:
-        name: Its absolute path, or the name of documents that were not read from a file.
-        size: Its size in bytes.
+        record: What identifies it.
         content: Where to read it, or its documents.
-        record: What identifies it; None if that is not known yet.
     """
 
-    name: str
-    size: int
+    record: FileRecord
     content: Source | Sequence[Document]
-    record: FileRecord | None = None
 
 
 Unit = list[File]
@@ -49,16 +45,14 @@ class Done(NamedTuple):
     """A file whose last document has been read.
 
     Attributes:
-        name: Its name.
-        size: Its size in bytes.
+        file: The file.
         num_documents: Number of its documents; None if it could not be read.
         num_sentences: Number of their sentences.
     """
 
-    name: str
-    size: int
+    file: FileRecord
     num_documents: int | None
-    num_sentences: int = 0
+    num_sentences: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +71,14 @@ class Part:
         is_last: Whether this is the last part of its unit.
     """
 
-    rows: pa.Table | None = None
-    written: Written | None = None
-    num_documents: int = 0
-    num_characters: int = 0
-    done: Sequence[Done] = ()
-    failures: Sequence[tuple[str, Exception]] = ()
-    skipped: Sequence[str] = ()
-    is_last: bool = True
+    rows: pa.Table | None
+    written: Written | None
+    num_documents: int
+    num_characters: int
+    done: Sequence[Done]
+    failures: Sequence[tuple[str, Exception]]
+    skipped: Sequence[str]
+    is_last: bool
 
 
 def group_files(files: Iterable[File]) -> Iterator[Unit]:
@@ -93,7 +87,7 @@ def group_files(files: Iterable[File]) -> Iterator[Unit]:
     size = 0
     for file in files:
         unit.append(file)
-        size += file.size
+        size += file.record.size
         if size >= BATCH_CHARACTERS or len(unit) == FILES_PER_UNIT:
             yield unit
             unit, size = [], 0
@@ -101,26 +95,15 @@ def group_files(files: Iterable[File]) -> Iterator[Unit]:
         yield unit
 
 
-def read_unit(
-    unit: Unit,
-    options: Mapping[str, Any],
-    stops_at_error: bool,
-    load_encoder: Callable[[], Encoder],
-) -> Iterator[Part]:
+def read_unit(unit: Unit, options: Mapping[str, Any], encoder: Encoder) -> Iterator[Part]:
     """Read and encode the files of a unit, a few documents at a time.
 
     Args:
         unit: The files.
         options: Options of `read_documents`.
-        stops_at_error: Whether to stop at the first file that cannot be read.
-        load_encoder: Returns the model, which is loaded only if there is something to encode.
-
-    Raises:
-        ValueError: A file cannot be read, and the job stops at errors.
-        OSError: See above.
-        ImportError: See above.
+        encoder: The model.
     """
-    entries: list[Entry] = []
+    read: list[tuple[FileRecord, int, Document]] = []
     done: list[Done] = []
     failures: list[tuple[str, Exception]] = []
     skipped: list[str] = []
@@ -129,61 +112,38 @@ def read_unit(
     def note(name: str, error: Exception) -> None:
         nonlocal num_failures
         is_found = isinstance(file.content, Source) and file.content.is_found
-        if is_found and isinstance(error, NotADocumentError):
-            return
-        if stops_at_error:
-            raise error
-        failures.append((name, error))
-        num_failures += 1
+        if not (is_found and isinstance(error, NotADocumentError)):
+            failures.append((name, error))
+            num_failures += 1
 
     def part(*, is_last: bool) -> Part:
         encoded = None
-        if entries:
-            documents = [entry.document for entry in entries]
-            vectors = load_encoder().encode(documents, show_progress=False)
-            encoded = add_vectors(rows(entries), vectors)
-        return Part(
-            rows=encoded,
-            num_documents=len(entries),
-            num_characters=num_characters,
-            done=done,
-            failures=failures,
-            skipped=skipped,
-            is_last=is_last,
-        )
+        if read:
+            vectors = encoder.encode([document for *_, document in read], show_progress=False)
+            encoded = add_vectors(rows(read), vectors)
+        return Part(encoded, None, len(read), num_characters, done, failures, skipped, is_last)
 
     for file in unit:
         num_documents = num_sentences = 0
         failures_before = num_failures
-        for record, document in _read(file, options, note):
-            entries.append(Entry(len(entries), record, num_documents, document))
+        for document in _documents(file, options, note):
+            read.append((file.record, num_documents, document))
             num_documents += 1
             num_sentences += sum(1 for _ in document.sentences())
             num_characters += len(document.text)
             if num_characters >= BATCH_CHARACTERS:
                 yield part(is_last=False)
-                entries, done, failures, skipped, num_characters = [], [], [], [], 0
+                read, done, failures, skipped, num_characters = [], [], [], [], 0
         is_read = num_documents > 0 or num_failures == failures_before
         if is_read and not num_documents:
-            skipped.append(file.name)
-        done.append(Done(file.name, file.size, num_documents if is_read else None, num_sentences))
+            skipped.append(file.record.name)
+        done.append(Done(file.record, num_documents if is_read else None, num_sentences))
     yield part(is_last=True)
 
 
-def _read(
+def _documents(
     file: File, options: Mapping[str, Any], on_error: ErrorHandler
-) -> Iterator[tuple[FileRecord, Document]]:
-    """Read the documents of a file."""
-    if not isinstance(source := file.content, Source):
-        assert file.record is not None
-        for document in source:
-            yield file.record, document
-        return
-
-    try:
-        record = file.record or describe(source, None)
-    except (OSError, ValueError) as error:
-        on_error(file.name, error)
-        return
-    for document in read_documents(source.path, on_error=on_error, **options):
-        yield record, document
+) -> Iterable[Document]:
+    if isinstance(file.content, Source):
+        return read_documents(file.content.path, on_error=on_error, **options)
+    return file.content

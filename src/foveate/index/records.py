@@ -5,6 +5,7 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import index
 from pathlib import PurePath
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from foveate.documents import Box, Document, Span
+from foveate.index.engine import Engine, fetch
 from foveate.index.schema import TERMS, pack_keys, schema
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import Level
@@ -66,29 +68,15 @@ class Changes:
     skipped: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A document to add.
-
-    Attributes:
-        number: Its number in the library.
-        file: The file that it comes from.
-        member: Its position among the documents of that file.
-        document: The document.
-    """
-
-    number: int
-    file: FileRecord
-    member: int
-    document: Document
-
-
-def rows(entries: Sequence[Entry]) -> pa.Table:
-    """Return the rows of some documents, without their vectors.
+def rows(documents: Sequence[tuple[FileRecord, int, Document]]) -> pa.Table:
+    """Return the rows of some documents, numbered from 0, without their vectors.
 
     Those of a document follow each other: itself, its sections, its sentences.
+
+    Args:
+        documents: The file that each comes from, its position in that file, and the document.
     """
-    records = [record for entry in entries for record in _records(entry)]
+    records = [row for number, one in enumerate(documents) for row in _records(number, *one)]
     return pa.Table.from_pylist(records, schema(None))
 
 
@@ -102,26 +90,27 @@ def renumber(table: pa.Table, first: int) -> pa.Table:
     return table
 
 
-def _records(entry: Entry) -> Iterator[dict[str, Any]]:
+def _records(
+    number: int, file: FileRecord, member: int, document: Document
+) -> Iterator[dict[str, Any]]:
     """Return the rows of a document, except for its vectors."""
-    document = entry.document
     spans = document.spans()
     walked = [section for _, section in document.walk()]
     section_of = np.repeat(np.arange(len(walked)), [one.num_own_sentences for one in walked])
     content = document.to_dict()
     common = {
-        "document": entry.number,
+        "document": number,
         "source": document.name,
-        "file": entry.file.name,
-        "member": entry.member,
+        "file": file.name,
+        "member": member,
         "title": document.title,
         "authors": list(document.authors),
         "date": document.date,
         "language": document.language,
-        "format": PurePath(entry.file.name).suffix.lower().removeprefix(".") or None,
-        "size": entry.file.size,
-        "modified": entry.file.modified,
-        "indexed": entry.file.noted,
+        "format": PurePath(file.name).suffix.lower().removeprefix(".") or None,
+        "size": file.size,
+        "modified": file.modified,
+        "indexed": file.noted,
         "num_sections": len(walked),
         "num_sentences": len(spans),
         "content_hash": _hash({**content, "source": None}),
@@ -130,11 +119,11 @@ def _records(entry: Entry) -> Iterator[dict[str, Any]]:
     outline = terms(all_titles(document))
     yield {
         **common,
-        **_place(entry.number, "document", 0, _document_span(document)),
+        **_place(number, "document", 0, _document_span(document)),
         "first_sentence": 0,
         "own_sentences": len(spans),
         "all_sentences": len(spans),
-        "sha256": entry.file.sha256,
+        "sha256": file.sha256,
         "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode()),
         **_terms("document", [outline, *sentence_terms]),
     }
@@ -145,7 +134,7 @@ def _records(entry: Entry) -> Iterator[dict[str, Any]]:
         end = first + section.num_own_sentences
         yield {
             **common,
-            **_place(entry.number, "section", position, span),
+            **_place(number, "section", position, span),
             "first_sentence": first,
             "own_sentences": section.num_own_sentences,
             "all_sentences": section.num_sentences,
@@ -155,7 +144,7 @@ def _records(entry: Entry) -> Iterator[dict[str, Any]]:
     for position, span in enumerate(spans):
         yield {
             **common,
-            **_place(entry.number, "sentence", position, span),
+            **_place(number, "sentence", position, span),
             "section_position": int(section_of[position]),
             **_terms("sentence", [sentence_terms[position]]),
         }
@@ -215,6 +204,16 @@ def spans_of(rows: pa.Table) -> list[Span]:
     ]
 
 
-def unpack_document(content: bytes) -> Document:
-    """Return the document of a row's `content`."""
-    return Document.from_dict(json.loads(zlib.decompress(content)))
+def read_document(engine: Engine, number: int) -> Document:
+    """Return a document as it was when it was added.
+
+    Raises:
+        TypeError: Its number is not an integer.
+        ValueError: There is no document with this number.
+    """
+    rows = fetch(engine, pack_keys([index(number)], "document", 0), ["key", "content"])
+    if not rows.num_rows:
+        raise ValueError(
+            f"the library has no document number {number}: documents() lists those that it has"
+        )
+    return Document.from_dict(json.loads(zlib.decompress(rows["content"][0].as_py())))

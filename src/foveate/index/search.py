@@ -7,7 +7,7 @@ the terms of a text and the counts of `foveate.index.statistics`, and nothing el
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
-from foveate.index.engine import Engine, Ids, fetch, keys_of, of_level
+from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, fetch, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import TERMS, documents_of, pack_keys, positions_of, vectors_of
 from foveate.tasks.arguments import Unit
@@ -101,7 +101,7 @@ class Request:
         engine: Engine,
         encoder: "Encoder | QueryEncoder",
         by: Unit,
-        condition: str | None = None,
+        condition: Any = None,
     ) -> None:
         self.engine = engine
         self.encoder = encoder
@@ -149,8 +149,7 @@ class Request:
         by_words = self._owners(of_words) if self.condition else keys_of(of_words)
         keys = [*dict.fromkeys(by_closeness)][:num_units] + by_words.tolist()
         if level == "section" and not self.condition:
-            sections = "level = 'section'"
-            ids, _ = self.engine.candidates(self._vectors[:1], (), sections, num_units, level)
+            ids = self.engine.nearest_sections(self._vectors[0], num_units)
             keys += keys_of(self.engine.take(ids, ["key"])).tolist()
         columns = [*_ORDER, *_SIZES, "content_hash", "vector", TERMS[level]]
         rows = fetch(self.engine, np.unique(np.array(keys, np.int64)), columns)
@@ -193,9 +192,8 @@ class Request:
     ) -> pa.Table:
         """Return the first so many sentences in sections or documents, in their order."""
         firsts = _first_keys(units)
-        runs = zip(firsts.tolist(), (firsts + sizes).tolist(), strict=True)
-        wanted = " OR ".join(f"(key >= {first} AND key < {end})" for first, end in runs)
-        rows = self.engine.read(columns, wanted)
+        runs = [*map(range, firsts.tolist(), (firsts + sizes).tolist())]
+        rows = self.engine.read(columns, {"key": runs})
         _, first = np.unique(keys_of(rows), return_index=True)  # sections may be in sections
         return rows.take(first)
 
@@ -214,7 +212,7 @@ class Request:
         order = np.argsort(-weights, kind="stable")
         number = np.searchsorted(weights[order].cumsum(), _COUNTING * weights.sum()) + 1
         rarest = [self._terms[i] for i in order[:number]]
-        return self.engine.candidates(self._vectors[self._parts], rarest, self.condition, k, level)
+        return self.engine.candidates(self._vectors[self._parts], rarest, k, level, self.condition)
 
     def _weigh_terms(self, level: Level) -> Floats:
         """Return i(t)^p / T of `foveate.tasks.bm25.bm25` of each of the T terms."""
@@ -307,7 +305,7 @@ def find(
     encoder: "Encoder | QueryEncoder",
     by: Unit,
     top_k: int,
-    condition: str | None,
+    condition: Any,
 ) -> list[Hit]:
     """Find what best matches a query, among the sentences that satisfy a condition."""
     if not engine.state.num_documents:
@@ -395,7 +393,7 @@ def _units(request: Request, top_k: int) -> list[Hit]:
 
 def language_of(engine: Engine) -> str:
     """Return the language of the first document, in which queries are taken to be."""
-    rows = engine.read(["language"], "level = 'document'", limit=1)
+    rows = engine.read(["language"], OF_DOCUMENTS, limit=1)
     return (rows["language"][0].as_py() if rows.num_rows else None) or FALLBACK
 
 
@@ -439,8 +437,8 @@ def _with_copies(hits: list[Hit], engine: Engine, hashes: Sequence[int]) -> list
     if not hashes:
         return hits
     columns = ["document", "source", "content_hash"]
-    wanted = f"content_hash IN ({', '.join(map(str, hashes))}) AND level = 'document'"
-    rows = engine.read(columns, wanted).sort_by("source").to_pylist()
+    copies = engine.read(columns, {"content_hash": hashes, **OF_DOCUMENTS})
+    rows = copies.sort_by("source").to_pylist()
     hash_of = {row["document"]: row["content_hash"] for row in rows}
     return [
         replace(

@@ -52,14 +52,6 @@ def find_sources(
         given = os.fspath(path)
         if not given:  # which would be the current folder
             on_error(given, FileNotFoundError("the name of a file is empty: give one"))
-        elif is_url(given):
-            on_error(
-                given,
-                ValueError(
-                    f"{given} is a URL, and files are read from disks: mount the bucket as a "
-                    "folder, or copy the files"
-                ),
-            )
         elif has_magic(given) and not Path(given).exists():
             matches = sorted(_match(given))
             if not matches:
@@ -165,9 +157,10 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
     """
     noted = time.time_ns()
     path = source.path
-    files, folders = ([path], []) if not path.is_dir() else _content(path)
-    size = sum(file.stat().st_size for file in files)
-    modified = max(one.stat().st_mtime_ns for one in (*files, *folders))
+    files = _messages(path) if path.is_dir() else [path]
+    stats = [one.stat() for one in files]
+    size = sum(one.st_size for one in stats)
+    modified = max((one.st_mtime_ns for one in stats), default=0)
     if size > _MAX_BYTES:
         raise DocumentError(
             f"{path} has {size / 2**30:.1f} GiB, and a library takes files of at most "
@@ -183,39 +176,16 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
     for file in files:
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
-        if folders:
+        if path.is_dir():
             digest.update(os.fsencode(file.relative_to(path)))
     return FileRecord(str(path), digest.hexdigest(), size, modified, noted)
 
 
-def _content(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files and the folders that are read as parts of a folder of messages.
-
-    Raises:
-        OSError: A folder cannot be listed.
-    """
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    files: list[Path] = []
-    walked: list[Path] = []
-    for name, folders, names in os.walk(folder, onerror=fail):
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
-        if set(MAILDIR) <= set(folders):
-            folders[:] = [one for one in folders if one != "tmp"]  # messages that are on their way
-        walked.append(Path(name))
-        paths = (Path(name, one) for one in sorted(names) if not one.startswith("."))
-        files += (path for path in paths if path.is_file())
-    return files, walked
-
-
-def is_gone(path: str) -> bool:
-    """Return whether there is certainly no file at a path."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False  # it cannot be seen, which does not mean that it is gone
-    return False
+def _messages(folder: Path) -> list[Path]:
+    """Return the files that are read as parts of a folder of messages."""
+    names = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return [
+        folder / name
+        for name in names  # those in tmp are on their way
+        if not any(part.startswith(".") or part == "tmp" for part in name.parts)
+    ]

@@ -1,12 +1,10 @@
 """What a library consists of at one point in time, in whatever engine."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from foveate.index.statistics import Totals
-
-IN_MEMORY = "a model in memory"
-"""The name of a model that cannot be loaded by name: its weights are in no file."""
 
 
 class LibraryError(ValueError):
@@ -73,3 +71,25 @@ class State:
     def num_sentences(self) -> int:
         """Number of sentences."""
         return self.totals.num_texts("sentence")
+
+
+def check_model(place: str | Path, recorded: ModelRecord, given: ModelRecord) -> None:
+    """Refuse a model other than the one that made a library.
+
+    Raises:
+        LibraryError: The models, or options that their vectors of documents depend on, differ.
+    """
+    settings = [
+        {name: value for name, value in model.loading.items() if name != "query_prompt"}
+        for model in (recorded, given)
+    ]
+    if recorded.sha256 == given.sha256 and settings[0] == settings[1]:
+        return
+    made_by = recorded.name or "foveate's default model"
+    if recorded.sha256 == given.sha256:
+        made_by += "".join(f" with {name}={value!r}" for name, value in settings[0].items())
+    raise LibraryError(
+        f"the library {place} was made by {made_by} (SHA-256 {recorded.sha256[:12]}…), and its "
+        f"vectors cannot be compared with those of {given.name or 'the default model'} "
+        f"({given.sha256[:12]}…): name that model, or index the files into a new library"
+    )

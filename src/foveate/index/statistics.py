@@ -9,8 +9,7 @@ removes. Small rows are merged into larger ones, so that there are few.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import add, sub
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,34 +20,16 @@ from foveate.index.schema import LEVELS, TERMS
 from foveate.tasks.weights import Level
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What a library holds, or by how much a commit changes that.
+class Totals(NamedTuple):
+    """What a library holds.
 
     Attributes:
         texts: Number of texts of each level.
         terms: Number of the terms of all texts of each level.
     """
 
-    texts: tuple[int, ...] = (0,) * len(LEVELS)
-    terms: tuple[int, ...] = (0,) * len(LEVELS)
-
-    def __add__(self, other: Self) -> Self:
-        """Add what was added."""
-        return self.from_list(list(map(add, self.to_list(), other.to_list())))
-
-    def __sub__(self, other: Self) -> Self:
-        """Subtract what was removed."""
-        return self.from_list(list(map(sub, self.to_list(), other.to_list())))
-
-    @classmethod
-    def from_list(cls, totals: Sequence[int]) -> Self:
-        """Return what `to_list` returned."""
-        return cls(tuple(totals[: len(LEVELS)]), tuple(totals[len(LEVELS) :]))
-
-    def to_list(self) -> list[int]:
-        """Return the numbers in a row of the table."""
-        return [*self.texts, *self.terms]
+    texts: tuple[int, ...]
+    terms: tuple[int, ...]
 
     def num_texts(self, level: Level) -> int:
         """Return the number of texts of a level."""
@@ -73,24 +54,15 @@ class WordCounts:
     frequencies: npt.NDArray[np.int32]
 
     @classmethod
-    def from_lists(cls, words: pa.StringArray, frequencies: npt.NDArray[np.int32]) -> Self:
-        """Return the counts that are in a row of the table."""
-        return cls(words, frequencies.reshape(-1, len(LEVELS)))
-
-    @classmethod
     def total(cls, added: Sequence[Self], removed: Sequence[Self] = ()) -> Self:
         """Add up counts, and subtract those of what was removed."""
         parts = [(one, 1) for one in added] + [(one, -1) for one in removed]
         encoded = pa.chunked_array([one.words for one, _ in parts], pa.string())
         encoded = encoded.combine_chunks().dictionary_encode()
-        frequencies = np.zeros((len(encoded.dictionary), len(LEVELS)), np.int32)
+        words, frequencies = encoded.dictionary, np.zeros((len(encoded.dictionary), 3), np.int32)
         if parts:
             counts = np.concatenate([one.frequencies * sign for one, sign in parts])
             np.add.at(frequencies, encoded.indices.to_numpy(), counts)
-        return cls._sorted(encoded.dictionary, frequencies)
-
-    @classmethod
-    def _sorted(cls, words: pa.StringArray, frequencies: npt.NDArray[np.int32]) -> Self:
         order = pc.sort_indices(words).to_numpy()
         order = order[frequencies[order].any(1)]
         return cls(words.take(pa.array(order)), frequencies[order])
@@ -105,27 +77,22 @@ class WordCounts:
         return np.zeros(len(LEVELS), np.int32)
 
 
-def count(rows: pa.Table) -> tuple[Totals, WordCounts]:
-    """Count the texts and words of rows with a `level` and the columns of terms."""
-    texts, levels, words = [], [], []
-    num_texts, num_terms = np.zeros((2, len(LEVELS)), np.int64)
+def count(rows: pa.Table) -> tuple[npt.NDArray[np.int64], WordCounts]:
+    """Count the texts and words of rows with a `level` and the columns of terms.
+
+    Returns:
+        `(2, levels)`, the number of texts and of terms; and in how many texts each word is.
+    """
+    totals = np.zeros((2, len(LEVELS)), np.int64)
+    counts = []
     for i, level in enumerate(LEVELS):
-        of_level = rows[TERMS[level]].filter(pc.equal(rows["level"], level))
-        split = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(of_level)).combine_chunks()
-        sizes = split.value_lengths().to_numpy(zero_copy_only=False)
-        values = split.flatten()
-        is_term = pc.not_equal(values, "")  # a text without terms has one that is empty
-        texts.append(
-            np.repeat(np.arange(len(split)), sizes)[is_term.to_numpy(zero_copy_only=False)]
-        )
-        words.append(values.filter(is_term))
-        levels.append(np.full(len(words[-1]), i))
-        num_texts[i], num_terms[i] = len(split), len(words[-1])
-    encoded = pa.concat_arrays(words).dictionary_encode()
-    codes, level_idx = encoded.indices.to_numpy().astype(np.int64), np.concatenate(levels)
-    in_text = (codes * len(LEVELS) + level_idx) * (int(num_texts.max()) + 1) + np.concatenate(texts)
-    _, first = np.unique(in_text, return_index=True)
-    frequencies = np.zeros((len(encoded.dictionary), len(LEVELS)), np.int32)
-    np.add.at(frequencies, (codes[first], level_idx[first]), 1)
-    totals = Totals.from_list([*num_texts.tolist(), *num_terms.tolist()])
-    return totals, WordCounts._sorted(encoded.dictionary, frequencies)
+        texts = rows[TERMS[level]].filter(pc.equal(rows["level"], level))
+        split = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts)).combine_chunks()
+        terms = pa.table({"text": pc.list_parent_indices(split), "word": split.flatten()})
+        terms = terms.filter(pc.not_equal(terms["word"], ""))  # of a text without terms
+        totals[:, i] = len(split), len(terms)
+        words = terms.group_by(["text", "word"]).aggregate([])["word"].value_counts()
+        frequencies = np.zeros((len(words), len(LEVELS)), np.int32)
+        frequencies[:, i] = words.field("counts")
+        counts.append(WordCounts(words.field("values"), frequencies))
+    return totals, WordCounts.total(counts)

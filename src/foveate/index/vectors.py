@@ -1,6 +1,7 @@
 """Vectors as a column of the table, and back."""
 
 from collections.abc import Sequence
+from operator import index
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +31,16 @@ def add_vectors(rows: pa.Table, vectors: Sequence[DocumentVectors]) -> pa.Table:
 
 
 def read_vectors(engine: Engine, number: int) -> DocumentVectors:
-    """Return the vectors of a document, scaled to unit length and rounded to float16."""
+    """Return the vectors of a document, scaled to unit length and rounded to float16.
+
+    Raises:
+        TypeError: Its number is not an integer.
+        ValueError: There is no document with this number.
+    """
     columns = ("key", "level", "salience", "vector")
-    rows = engine.read(columns, f"document = {number}").sort_by("key")
+    rows = engine.read(columns, {"document": [index(number)]}).sort_by("key")
+    if not rows.num_rows:
+        raise ValueError(f"the library has no document number {number}")
     sentences, sections, document = (
         rows.filter(pc.equal(rows["level"], level)) for level in ("sentence", "section", "document")
     )

@@ -144,7 +144,7 @@ def _open(path: Path | None, encoder: SharedEncoder) -> "Library | None":
         return None
     from foveate.index import Index
     from foveate.index.identity import identify
-    from foveate.index.store import check_model
+    from foveate.index.state import check_model
     from foveate.service.library import Library
 
     index = Index.open(path, model=encoder)

@@ -220,7 +220,7 @@ class LibraryRequest(TaskRequest):
     """A request about a document or, if none is named, about the library."""
 
     where: str | None = Field(
-        None, max_length=1000, description="Condition in SQL on the library's documents."
+        None, max_length=500, description="Condition in SQL on the library's documents."
     )
     path: str | None = Field(
         None, max_length=1000, description="Only this file or folder of the library."
