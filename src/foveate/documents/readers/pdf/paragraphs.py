@@ -26,7 +26,6 @@ NUMBERING = re.compile(
     r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$/])"
 )
 SECTION_NUMBER = re.compile(r"§+\s*\d{1,5}[a-z]?\.?\s+(?=\w)")
-RUN_IN_MARK = re.compile(r"^(?:\d{1,2}\)|[a-z][.)])$")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
 _FEWEST_ENTRIES = 3
@@ -47,14 +46,12 @@ class TextBlock:
         kind: What they are.
         level: Level of the heading that they are; 0 if they are not a heading.
         skipped: Number of words at their beginning that are a mark, such as a bullet.
-        is_run_in: Whether they are a heading whose paragraph continues on the same line.
     """
 
     lines: list[Line]
     kind: Kind = "prose"
     level: int = 0
     skipped: int = 0
-    is_run_in: bool = False
     text: str = field(init=False)
     size: float = field(init=False)  # of the font of most lines
 
@@ -308,18 +305,14 @@ def _separates(
         return step > 3 * pitch
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
-    if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold):
-        is_title = bool(NUMBERING.match(above.text)) and not line.lead
-        if is_title or _fits(above, line) or above.text.endswith(_TERMINAL):
-            return True
+    ends = _fits(above, line) or NUMBERING.match(above.text) is not None
+    is_bolder = (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold)
+    if is_bolder and (ends or above.text.endswith(_TERMINAL)):
+        return True
     are_headings = min(above.bold, line.bold) > 0.9 and _fits(above, line)
     if are_headings and (NUMBERING.match(line.text) or SECTION_NUMBER.match(line.text)):
         return True
-    if (
-        (above.italic > 0.9) != (line.italic > 0.9)
-        and _differ(above.italic, line.italic)
-        and (_fits(above, line) or (number - first == 1 and not line.lead))
-    ):
+    if (above.italic > 0.9) != (line.italic > 0.9) and _differ(above.italic, line.italic) and ends:
         return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
         return True

@@ -79,13 +79,11 @@ class Turns(NamedTuple):
         lines: The lines.
         openings: By the index of the line that they begin.
         paragraphs: Indices of lines that begin a paragraph.
-        may_have_headings: Whether lines in capitals between turns are headings.
     """
 
     lines: Sequence[TextLine]
     openings: Mapping[int, Opening]
     paragraphs: frozenset[int]
-    may_have_headings: bool = False
 
 
 def match_turn(line: str) -> re.Match[str] | None:
@@ -112,10 +110,8 @@ def find_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns | None:
         return None
     starts = list(accumulate((len(block) for block in blocks), initial=0))[:-1]
     shown = [text[line.start : line.end] for line in lines]
-    if found := _headers(shown):
-        return Turns(lines, found, frozenset(starts))
-    found = _labels(shown, starts)
-    return Turns(lines, found, frozenset(starts), may_have_headings=True) if found else None
+    found = _headers(shown) or _labels(shown, starts)
+    return Turns(lines, found, frozenset(starts)) if found else None
 
 
 def labelled_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns:
