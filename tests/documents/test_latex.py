@@ -223,11 +223,6 @@ def test_items_know_their_lines():
             "(i) (ii)",
         ),
         (r"\begin{enumerate}[label={\textbf{Q\arabic*:}}]\item x\end{enumerate}", "Q1:"),
-        (
-            r"\begin{enumerate}[label=\arabic*.]\item x"
-            r"\begin{enumerate}[label*=\arabic*.]\item x\end{enumerate}\end{enumerate}",
-            "1. 1.1.",
-        ),
         (r"\begin{enumerate}[label=\textbullet]\item x\end{enumerate}", ""),
         (r"\begin{enumerate}[a)]\item x\item x\end{enumerate}", "a) b)"),
         (r"\begin{enumerate}[(H1)]\item x\end{enumerate}", "(H1)"),

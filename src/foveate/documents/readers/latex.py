@@ -79,7 +79,7 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "
     "AfterPackage subject publishers dedication lowertitleback uppertitleback extratitle "
     "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
-    "tikzset titlehead todo usepackage usetheme usetikzlibrary vphantom vspace cline"
+    "tikzset titlehead todo usepackage usetheme usetikzlibrary vphantom vspace cline DeclareSIUnit"
 )
 _NAME_MARKS = re.compile(  # and what else appears next to a name, but is not part of it
     r"\$[^$]*\$|\\(?:affil|altaffil\w*|authormark|corref|ead|email|f(?:oot)?n\w+|href|IEEE\w*(?:A|mark|ship)"
@@ -160,7 +160,7 @@ _WORD_AFTER = re.compile(_SPACE_IF_WORD + r"(?=[\w(\[“‘«„$§\"&-])")
 _SECTION_LINE = re.compile(r"^[ \t]*\\(?:sub)*(?:section|chapter)\*?\{", re.MULTILINE)
 _START = re.compile(r"^[ \t]*\\(?:documentclass|begin\{document\})", re.MULTILINE)
 _NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\*")
-_LABEL = re.compile(r"\blabel(\*?)\s*=\s*((?:\{(?:[^{}]|\{[^{}]*\})*\}|[^,{}])+)")
+_LABEL = re.compile(r"\blabel\s*=\s*((?:\{(?:[^{}]|\{[^{}]*\})*\}|[^,{}])+)")
 _SHORT_LABEL = re.compile(r"([^\\{}=,<>]{0,20}?)(1|\b[AaIi])([^\w\\{}=,<>]{0,3})")
 _LIST_START = re.compile(r"\bstart\s*=\s*([0-9]{1,6})\b")
 _MAX_LABEL = 100  # characters of the source of a label
@@ -233,7 +233,6 @@ class _LatexBlocks:
         self._source = text
         # The number of arguments of each macro, its body, and what its first one is by default.
         self._macros: dict[str, tuple[int, str, str | None]] = {}
-        self._units: dict[str, str] = {}
         self._switches = {"true": True, "false": False}  # by the names of their conditionals
         self._theorems: dict[
             str, tuple[str, str, str]
@@ -396,7 +395,7 @@ class _LatexBlocks:
         """Begin to number items, as the options of their environment say."""
         label = _ITEM_LABELS[min(environment.depth, len(_ITEM_LABELS) - 1)]
         if given := _LABEL.search(options):
-            label = (self._marker_of(self._environment) if given[1] else "") + given[2]
+            label = given[1]
         elif short := _SHORT_LABEL.fullmatch(options.strip()):
             label = f"{short[1]}\\{_NUMERALS[short[2]]}*{short[3]}"
         is_number = _NUMBER.search(label) and len(label) <= _MAX_LABEL
@@ -482,13 +481,7 @@ class _LatexBlocks:
             written = [self._expanded(_written(source, span)) for span in spans]
             if name in ("num", "numlist", "ang", "si", "unit") and len(spans) > 1:
                 index, written = spans[0][1] + 1, written[:1]
-            self._shown.append(latex_units.write(name, written, self._units))
-        elif name == "DeclareSIUnit":
-            _, index = _option(source, index, end)
-            spans, index = _arguments(source, index, end, 2)
-            if len(spans) == 2:
-                unit = _written(source, spans[0]).strip().lstrip("\\")
-                self._units[unit] = self._inline(source, spans[1], depth)
+            self._shown.append(latex_units.write(name, written))
         elif name in ("textsuperscript", "textsubscript"):
             spans, index = _arguments(source, index, end, 1)
             script = self._inline(source, spans[0], depth) if spans else ""
