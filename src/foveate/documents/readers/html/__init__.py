@@ -24,7 +24,7 @@ from foveate.documents.numerals import format_number
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
-from foveate.documents.readers.looks import Look, headings_by_look, without_contents
+from foveate.documents.readers.looks import Look, headings_by_look
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -76,7 +76,7 @@ def read_page(root: Element, *, is_part: bool = False, has_quotations: bool = Tr
         walk.read(region)
     shown_title, blocks = None, walk.blocks
     if not is_part and not any(isinstance(block, Heading) for block in blocks):
-        shown_title, blocks = headings_by_look(without_contents(blocks), walk.looks)
+        shown_title, blocks = headings_by_look(blocks, walk.looks)
     lifted = lift_title(blocks)
     authors, date = find_metadata(root)
     title = shown_title or lifted.title or _title(root, blocks)

@@ -100,7 +100,6 @@ class _OdtBlocks:
             self.outline = _levels(element)
         self.list_counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.outline_counts: Counter[int] = Counter()
-        self.formulas: dict[str, str] = {}  # by the parts that hold them
         self.collector = BlockCollector()
 
     def read_blocks(self, parent: Iterable[Element]) -> None:
@@ -229,16 +228,10 @@ class _OdtBlocks:
 
     def formula(self, element: Element) -> str:
         """Return the symbols of a formula, which may be a document of its own."""
-        name = attribute(element, "href")
-        if name not in self.formulas:
-            root = element
-            if name and self.package:
-                root = self.package.xml(resolve("", f"{name}/content.xml"))
-            shown = "" if root is None else formulas.from_mathml(root)[:_MAX_FORMULA]
-            if not name:
-                return shown
-            self.formulas[name] = shown
-        return self.formulas[name]
+        name, root = attribute(element, "href"), element
+        if name and self.package:
+            root = self.package.xml(resolve("", f"{name}/content.xml"))
+        return "" if root is None else formulas.from_mathml(root)[:_MAX_FORMULA]
 
     def read_table(self, table: Element) -> None:
         rows = [row for row in table.iter("{*}table-row") if _table_of(row) is table]

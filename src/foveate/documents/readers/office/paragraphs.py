@@ -21,7 +21,7 @@ from foveate.documents.blocks import (
 from foveate.documents.markup import Element
 from foveate.documents.metadata import split_names
 from foveate.documents.numbering import find_numbered
-from foveate.documents.readers.looks import Look, headings_by_look, without_contents
+from foveate.documents.readers.looks import Look, headings_by_look
 from foveate.documents.scripts import scripted
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -124,7 +124,7 @@ class BlockCollector:
             title: The title that the file's properties state, for documents that show none.
             author: The author or authors that the properties state.
         """
-        blocks = without_contents(self._with_clauses())
+        blocks = self._with_clauses()
         shown_title = collapse(" ".join(self._titles))
         if self._looks and not any(isinstance(block, Heading) for block in blocks):
             found, blocks = headings_by_look(blocks, self._looks)

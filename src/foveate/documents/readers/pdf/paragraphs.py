@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from foveate.documents.blocks import name_set
-from foveate.documents.headings import is_contents
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
 from foveate.documents.structure import Kind
@@ -28,7 +27,6 @@ NUMBERING = re.compile(
 SECTION_NUMBER = re.compile(r"§+\s*\d{1,5}[a-z]?\.?\s+(?=\w)")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
-_FEWEST_ENTRIES = 3
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _TERMINAL = tuple('.!?。！？”"»)')
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
@@ -133,8 +131,7 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
     """Leave out tables of contents: lines with leaders, and the lines between them."""
     leading = [number for number, line in enumerate(lines) if _LEADERS.search(line.text)]
     if len(leading) < 3:
-        listed = _announced_contents(lines)
-        return [line for number, line in enumerate(lines) if number not in listed]
+        return list(lines)
     superfluous = set(leading)
     near = {number + shift for number in leading for shift in range(-4, 5)}
     for number in sorted(near.intersection(range(len(lines)))):
@@ -147,31 +144,6 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
         if number + 1 in superfluous and number - 1 in superfluous:
             superfluous.add(number)
     return [line for number, line in enumerate(lines) if number not in superfluous]
-
-
-def _announced_contents(lines: Sequence[Line]) -> set[int]:
-    """Return the indices of a table of contents without leaders: its heading and its entries.
-
-    Its entries end in page numbers that never fall; one of them may take two lines.
-    """
-    order = sorted(range(len(lines)), key=lambda number: lines[number].baseline)
-    start = next((n for n in order if is_contents(lines[n].text)), None)
-    if start is None:
-        return set()
-    found: list[int] = [start]
-    pending: list[int] = []
-    last = entries = 0
-    for number in order[order.index(start) + 1 :]:
-        page = _ENDS_IN_NUMBER.search(lines[number].text)
-        if page and page[1].isdigit() and int(page[1]) >= last:
-            found += [*pending, number]
-            pending = []
-            last, entries = int(page[1]), entries + 1
-        elif pending:
-            break
-        else:
-            pending = [number]
-    return set(found) if entries >= _FEWEST_ENTRIES else set()
 
 
 def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[TextBlock]:
