@@ -326,7 +326,9 @@ class _LatexBlocks:
                 index = self._macro(source, index, end, depth, text)
             elif kind == "accent":
                 index = self._accent(source, index, end, text)
-            elif kind in ("cell", "row") or (kind == "close" and _opens(source, index, end)):
+            elif kind in ("cell", "row") or (
+                kind == "close" and index < end and source.tokens[index].kind == "open"
+            ):
                 self._shown.append(" ")
 
     def _inline(self, source: _Source, span: tuple[int, int], depth: int) -> str:
@@ -910,11 +912,6 @@ def _end_of_math(text: str, start: int) -> int:
             return -1
         end += 2 if text[end] == "\\" else 1
     return -1
-
-
-def _opens(source: _Source, index: int, end: int) -> bool:
-    """Return whether an argument in braces is next."""
-    return index < end and source.tokens[index].kind == "open"
 
 
 def _arguments(

@@ -234,7 +234,11 @@ class _OdtBlocks:
         return "" if root is None else formulas.from_mathml(root)[:_MAX_FORMULA]
 
     def read_table(self, table: Element) -> None:
-        rows = [row for row in table.iter("{*}table-row") if _table_of(row) is table]
+        rows = [
+            row
+            for row in table.iter("{*}table-row")
+            if next(row.iterancestors("{*}table")) is table
+        ]
         shown = [
             [(cell, self.text(cell)) for cell in row.iterchildren("{*}table-cell")] for row in rows
         ]
@@ -317,11 +321,6 @@ def _property(styles: Iterable[Element | None], name: str) -> str:
             if local(part).endswith("-properties") and (value := attribute(part, name)):
                 return value
     return ""
-
-
-def _table_of(row: Element) -> Element:
-    """Return the table that a row belongs to."""
-    return next(one for one in row.iterancestors() if local(one) == "table")
 
 
 def _number(element: Element, name: str) -> int:
