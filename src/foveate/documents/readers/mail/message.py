@@ -239,13 +239,7 @@ def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
 def _text_parts(
     part: EmailMessage, depth: int = 0, *, has_forwarded: bool
 ) -> Iterator[EmailMessage]:
-    """Yield the texts of a message without attachments; of alternatives, the first one.
-
-    Args:
-        part: The message, or a part of it.
-        depth: Number of parts around it.
-        has_forwarded: Whether messages that are attached are parts of it.
-    """
+    """Yield the texts of a message without attachments; of alternatives, the first one."""
     if part.is_multipart():
         is_forwarded = part.get_content_maintype() == "message"
         if depth == _MAX_PARTS or (is_forwarded and not has_forwarded):
@@ -355,9 +349,7 @@ def _attribution(lines: list[str], number: int) -> tuple[int, bool]:
 def _before_quotes(blocks: list[Block], *, stop: bool) -> Iterator[Block]:
     """Yield the paragraphs of an HTML message up to a quoted or forwarded one.
 
-    Args:
-        blocks: The paragraphs.
-        stop: Whether what follows "Ann wrote:" is what she wrote; else that has been left out.
+    It begins at "Ann wrote:" if `stop`; else what she wrote has been left out.
     """
     for block in blocks:
         shown = collapse(block.text)

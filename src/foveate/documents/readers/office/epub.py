@@ -238,15 +238,8 @@ def _insert_headings(body: tree.Element, entries: list[_Entry]) -> None:
 def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:
     """Give the headings of a page their levels in the book: their depths in the contents.
 
-    A heading that is not in the contents stays below the one before as in its page.
-
-    Args:
-        blocks: The blocks of the page.
-        entries: The entries of the contents that point to the page.
-        shift: The difference of the levels where the page before ended.
-
-    Returns:
-        The difference of the levels where the page ends.
+    A heading that is not in the contents stays below the one before as in its page. `shift` is the
+    difference of the levels where the page before ended; that where this one ends is returned.
     """
     headings = [block for block in blocks if isinstance(block, Heading)]
     depths = {entry.title: entry.depth for entry in reversed(entries)}

@@ -300,12 +300,7 @@ class _OdtText(ShownText):
 
 
 def _names(styles: Sequence[Element], name: str) -> list[str]:
-    """Return the names of a paragraph's styles in lower case, up to one that is not defined.
-
-    Args:
-        styles: The paragraph's style and its ancestors.
-        name: The name of its style, which may not be defined.
-    """
+    """Return the names of a paragraph's styles in lower case, up to one that is not defined."""
     shown = [
         attribute(style, "display-name") or attribute(style, "name").replace("_20_", " ")
         for style in styles

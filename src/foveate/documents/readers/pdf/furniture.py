@@ -40,12 +40,7 @@ class _Row:
 
 
 def remove_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> list[list[Line]]:
-    """Leave out running heads, running feet and page numbers.
-
-    Args:
-        pages: The lines of each page.
-        heights: Height of each page in points.
-    """
+    """Leave out running heads, running feet and page numbers; heights of pages are in points."""
     superfluous: set[int] = set()
     for is_top in (True, False):
         rows = [

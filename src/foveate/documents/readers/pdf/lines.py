@@ -67,10 +67,7 @@ class Line:
             and the size of its font. One array instead of lists, because a long document has
             millions of words.
         cells: Indices of the words that follow a wide gap.
-        left: Left edge.
-        top: Upper edge.
-        right: Right edge.
-        bottom: Lower edge.
+        left, top, right, bottom: Its edges, in points.
         baseline: Of most of its words.
         size: Size of the font of most characters.
         bold: Share of bold characters.
@@ -168,14 +165,7 @@ def find_frames(segments: Sequence[Segment], words: Words) -> list[tuple[Frame, 
     """Divide a page into frames, in reading order.
 
     Columns have about the same width. What spans several columns (titles, wide figures and tables)
-    separates what is above it from what is below it.
-
-    Args:
-        segments: Those of the page.
-        words: The words of the page.
-
-    Returns:
-        Each frame with its segments.
+    separates what is above it from what is below it. Each frame comes with its segments.
     """
     if not segments:
         return []

@@ -113,12 +113,7 @@ def study(lines: Sequence[Line]) -> Typography:
 
 
 def find_blocks(pages: Sequence[list[Line]], typography: Typography) -> list[TextBlock]:
-    """Group the lines of all pages into blocks.
-
-    Args:
-        pages: The lines of each page, in reading order.
-        typography: What is usual in the document.
-    """
+    """Group the lines of each page, which are in reading order, into blocks."""
     blocks: list[TextBlock] = []
     for lines in pages:
         lines = _without_contents(lines)

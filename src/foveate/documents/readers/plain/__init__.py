@@ -11,7 +11,7 @@ These kinds are recognized:
   previous one
 - listed in a table of contents
 - underlined with `===` or `---`
-- less indented than the text around them, or centred
+- less indented than the text around them
 - in CAPITALS, if a table of contents lists it, or the others are, too, or if there are no others
 
 A text without blank lines is divided by the lengths and the ends of its lines.
@@ -135,7 +135,7 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             return None
         first = chunk.shown.split("\n")[0]
         is_centred = chunk.indent >= base + 8
-        if chunk.heading not in ("", "centred") or not _is_title(first):
+        if chunk.heading or not _is_title(first):
             continue
         if is_centred or (index == 0 and chunk.is_line and has_headings):
             lines = chunk.lines

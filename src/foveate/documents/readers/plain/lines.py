@@ -24,7 +24,6 @@ _MARKER = re.compile(
 )
 _COUNT = re.compile(r"\(\d{1,3}\)\s+[a-z]")  # of what was just said: five (5) years
 _WIDE = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")  # scripts without spaces
-_PAGE_LINE = re.compile(r"^[^\S\n]*\S[^\n]*\[Page \d+\][^\S\n]*$", re.MULTILINE)
 _END = ".;,!?。；，！？"
 _ENDS_LINE = ".;!?。；！？:{}()=|"  # a line of code or the last one of a paragraph
 _DIGITS = re.compile(r"\d+")
@@ -213,12 +212,6 @@ def _body_lines(text: str) -> list[TextLine | None]:
         else:
             lines.append(None)
         offset += len(raw) + 1
-    if not page_starts and len(_PAGE_LINE.findall(text)) >= _MIN_PAGES:
-        page_starts = [
-            index + 1
-            for index, line in enumerate(lines)
-            if line and _PAGE_LINE.match(text[line.start : line.end])
-        ]
     return _without_running_heads(text, lines, page_starts) if page_starts else lines
 
 
