@@ -99,11 +99,7 @@ def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
     """Return the rows that are furniture.
 
     They repeat those of near pages, or count the pages, or are where such rows are on other pages.
-    They are set apart from the text.
-
-    Args:
-        pages: The outermost rows of each page.
-        usual_size: Font size of most lines.
+    They are set apart from the text, whose lines mostly are of the usual size.
     """
     certain = _repeated(pages) | _numbered(pages)
     zones: Counter[int] = Counter()

@@ -352,13 +352,8 @@ def _scheme(text: str) -> str:
     found = NUMBERING.match(text)
     if not found or (found["numbers"] and "." in found["numbers"]):
         return ""
-    return (
-        "number"
-        if found["numbers"]
-        else "roman"
-        if found["roman"]
-        else "letter" * bool(found["letter"])
-    )
+    kinds = (("number", "numbers"), ("roman", "roman"), ("letter", "letter"))
+    return next((kind for kind, group in kinds if found[group]), "")
 
 
 def _depth(text: str) -> int:
@@ -366,13 +361,9 @@ def _depth(text: str) -> int:
     found = NUMBERING.match(text)
     if not found:
         return 1 if PART_BEFORE.match(text) else 0
-    if found["numbers"]:
-        return int(found["numbers"].count(".")) + 1
-    if found["lettered"]:
-        return int(found["lettered"].count(".")) + 1
-    if found["roman"]:
-        return 1
-    return 0
+    if numbers := found["numbers"] or found["lettered"]:
+        return int(numbers.count(".")) + 1
+    return int(found["roman"] is not None)
 
 
 def split_run_in(text: str, *, is_set_off: bool = False) -> int:
@@ -387,15 +378,9 @@ def split_run_in(text: str, *, is_set_off: bool = False) -> int:
 
 
 def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography) -> list[TextBlock]:
-    """Find the title: that in the metadata, or the largest type on the first page.
+    """Find the blocks of the title: the one that the metadata states, or the largest type.
 
-    Args:
-        blocks: All blocks.
-        stated: The title in the metadata.
-        typography: What is usual in the document.
-
-    Returns:
-        Consecutive blocks; none if there is no title.
+    They are on the first page, and none if there is no title.
     """
     start = blocks[0].page if blocks else 1
     first = [block for block in blocks if block.page == start and block.kind in ("prose", "item")]

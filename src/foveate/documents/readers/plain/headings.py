@@ -203,16 +203,17 @@ def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
     _mark_indented(chunks[first:], base)  # what comes before other headings is a title page
     capitals = [chunk for chunk in chunks if not chunk.heading and _is_capitals(chunk)]
     counts = Counter(heading_key(chunk.shown) for chunk in capitals)
-    known = {entry.removeprefix(_WITH_NUMBER) for entry in listed}
     kinds = {chunk.heading for chunk in chunks}
     others = [
         chunk.shown.isupper() for chunk in chunks if chunk.heading.startswith(("num", "named"))
     ]
     in_capitals = 2 * sum(others) >= len(others) > 0 and kinds.isdisjoint(_BOOK_PARTS)
     alone = kinds == {""} and len(counts) > 1
+    entries = sorted(entry.removeprefix(_WITH_NUMBER) for entry in listed)
     for chunk in capitals:
         key = heading_key(chunk.shown)
-        if key in known:
+        first = bisect_left(entries, key)  # which may be shortened in the text
+        if first < len(entries) and entries[first].startswith(key):
             chunk.heading = "named"
         elif (in_capitals or alone) and counts[key] == 1:  # not a running title
             chunk.heading = "capitals"

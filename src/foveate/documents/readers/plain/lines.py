@@ -34,17 +34,11 @@ _MIN_PAGES = 3  # on which a running head recurs
 
 
 class TextLine(NamedTuple):
-    """A line that is not blank.
-
-    Attributes:
-        start: Start in the text, without the whitespace around it.
-        end: End in the text.
-        indent: Columns before it.
-    """
+    """A line that is not blank: where it is in the text, without the whitespace around it."""
 
     start: int
     end: int
-    indent: int
+    indent: int  # columns before it
 
 
 @dataclass(slots=True)

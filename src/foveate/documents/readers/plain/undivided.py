@@ -47,14 +47,9 @@ Divided = tuple[list[list[TextLine]], frozenset[int]]
 
 
 def divide(text: str, blocks: list[list[TextLine]]) -> Divided:
-    """Divide blocks of lines into paragraphs and headings where blank lines do not.
+    """Divide the lines between blank lines where those do not: see above for the two kinds.
 
-    Args:
-        text: The text.
-        blocks: The lines between blank lines.
-
-    Returns:
-        The same blocks without headings, unless the text is of one of the two kinds.
+    The blocks of other texts are returned as they are.
     """
     lines = list(chain.from_iterable(blocks))
     if _has_long_lines(text, lines):

@@ -31,21 +31,13 @@ _MAX_LINES = 40  # of a paragraph, where nothing else ends it
 
 @dataclass(slots=True)
 class _Line:
-    """A line of a cue.
-
-    Attributes:
-        text: Its text without markup.
-        start: When the cue begins, in seconds.
-        end: When the cue ends, in seconds.
-        speaker: Who says it, if the cue names somebody.
-        is_turn: Whether somebody else begins to speak.
-    """
+    """A line of a cue, without markup."""
 
     text: MappedText
-    start: float
+    start: float  # of the cue, in seconds
     end: float
-    speaker: str | None = None
-    is_turn: bool = False
+    speaker: str | None = None  # if the cue names somebody
+    is_turn: bool = False  # whether somebody else begins to speak
 
 
 def read(text: str) -> ParsedText:
