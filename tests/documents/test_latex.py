@@ -363,3 +363,20 @@ See Table~\ref{p}.
         ("table", "Item: Hose; Price: 5 Item: Valve; Price: 7"),
         ("prose", "See Table 1."),
     ]
+
+
+def test_environments_that_the_document_defines():
+    text = r"""\documentclass{article}
+\newenvironment{task}[2][easy]{\begin{quote}\textbf{Task #2} (#1): }{\end{quote}}
+\begin{document}
+\begin{task}{7} Count the cod. \end{task}
+\begin{itemize}\item One \begin{task}[hard]{8} Count. \end{task} \item Two\end{itemize}
+After.
+\end{document}"""
+    assert shown(text) == [
+        ("prose", "Task 7 (easy): Count the cod."),
+        ("item", "One"),
+        ("item", "Task 8 (hard): Count."),
+        ("item", "Two"),
+        ("prose", "After."),
+    ]

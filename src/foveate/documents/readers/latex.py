@@ -74,8 +74,8 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "bibliography bibliographystyle captionsetup cellcolor color crefname Crefname date "
     "definecolor documentclass email externaldocument fontsize geometry graphicspath hspace "
     "hypersetup hyphenation include includegraphics includeonly index input institute lstset "
-    "markboth markright newcounter newenvironment newlength pagenumbering pageref pagestyle "
-    "pdfbookmark phantom raisebox renewenvironment rowcolor sisetup RequirePackage rule "
+    "markboth markright newcounter newlength pagenumbering pageref pagestyle "
+    "pdfbookmark phantom raisebox rowcolor sisetup RequirePackage rule "
     "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "
     "AfterPackage subject publishers dedication lowertitleback uppertitleback extratitle "
     "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
@@ -362,6 +362,10 @@ class _LatexBlocks:
         self._flush()
         begin = index - 1
         close = min(source.partners.get(begin, end), end)
+        if f"begin {name}" in self._macros:
+            around = len(self._environments)
+            index = self._expand(source, index, end, depth, f"begin {name}")
+            del self._environments[around:]  # which its end would end
         option, index = _option(source, index, end)
         arguments = _TABLES.get(name, _ENVIRONMENT_ARGUMENTS.get(name, 0))
         spans, index = _arguments(source, index, end, arguments)
@@ -510,6 +514,8 @@ class _LatexBlocks:
             index = self._choose(source, index, end, depth, self._switches[name[2:]])
         elif (switch := name.removesuffix("true").removesuffix("false")) in self._switches:
             self._switches[switch] = name.endswith("true")
+        elif name in ("newenvironment", "renewenvironment"):
+            index = self._define_environment(source, index, end)
         elif name in _CITATIONS:
             _, index = _option(source, index, end)
             _, index = _option(source, index, end)
@@ -685,6 +691,19 @@ class _LatexBlocks:
             default = None if match[3] is None else match[3][1:-1]
             self._macros[match[1]] = (int(match[2] or 0), body, default)
         return after
+
+    def _define_environment(self, source: _Source, index: int, end: int) -> int:
+        """Remember what a kind of environment begins with; its end says nothing."""
+        names, index = _arguments(source, index, end, 1)
+        count, index = _option(source, index, end)
+        default, index = _option(source, index, end)
+        bodies, index = _arguments(source, index, end, 2)
+        number = _written(source, count).strip() if count else "0"
+        if names and bodies and number in tuple("0123456789"):
+            body = _written(source, bodies[0])[:_MAX_EXPANSION]
+            first = _written(source, default) if default else None
+            self._macros[f"begin {_written(source, names[0])}"] = int(number), body, first
+        return index
 
     def _expand(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
         body, index = self._written_out(source, index, end, name)

@@ -153,12 +153,7 @@ class _OdtBlocks:
                     self.read_blocks([child])
 
     def read_paragraph(self, element: Element, marker: str | None) -> None:
-        """Read a heading or paragraph.
-
-        Args:
-            element: The heading or paragraph.
-            marker: The number of an item, empty for a bullet; None for other paragraphs.
-        """
+        """Read a heading or paragraph; an item has a marker, which is empty for a bullet."""
         styles = self.styles_of(element)
         names = _names(styles, attribute(element, "style-name"))
         shown = self.text(element)

@@ -369,9 +369,7 @@ def _depth(text: str) -> int:
 def split_run_in(text: str, *, is_set_off: bool = False) -> int:
     """Return the length of a heading that a paragraph begins with, such as "Abstract—"; else 0.
 
-    Args:
-        text: The paragraph.
-        is_set_off: Whether it begins in italics, as such headings with a number do: "1) Voting: ".
+    Those with a number, such as "1) Voting: ", have to be set off in italics.
     """
     found = _RUN_IN.match(text) or (_NUMBERED_RUN_IN.match(text) if is_set_off else None)
     return found.end() if found else 0
