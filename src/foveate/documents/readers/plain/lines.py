@@ -60,7 +60,7 @@ class Chunk:
     @property
     def lines(self) -> list[TextLine]:
         """All its lines."""
-        return self.parts[0] if len(self.parts) == 1 else list(chain.from_iterable(self.parts))
+        return list(chain.from_iterable(self.parts))
 
     @property
     def indent(self) -> int:
@@ -289,9 +289,6 @@ def _lists_apart(text: str, lines: list[TextLine], shown: list[str]) -> Iterator
         yield Chunk([lines[:1]], shown[0], heading="label")
         lines, shown = lines[1:], shown[1:]
     is_marked = _markers(lines, shown)
-    if not any(is_marked):
-        yield Chunk([lines], "\n".join(shown))
-        return
     runs: list[tuple[bool, list[list[TextLine]]]] = []
     marker = 0  # indentation of the marker of the current item
     for n, (line, starts_item) in enumerate(zip(lines, is_marked, strict=True)):
@@ -318,8 +315,6 @@ def _lists_apart(text: str, lines: list[TextLine], shown: list[str]) -> Iterator
 def _markers(lines: list[TextLine], shown: list[str]) -> list[bool]:
     """Return which lines begin an item, rather than happen to begin like one."""
     matches = [_MARKER.match(line) for line in shown]
-    if not any(matches):
-        return [False] * len(lines)
     alike = Counter(
         (line.indent, match.lastgroup) for line, match in zip(lines, matches, strict=True) if match
     )
