@@ -37,9 +37,6 @@ def threads(messages: Sequence[bytes]) -> list[list[int]]:
     none, to that of the last message before it with its subject. Dates decide what is before it,
     since messages may be stored in any order; one without a date follows the one stored before it.
 
-    Args:
-        messages: The messages, as stored.
-
     Returns:
         The indices of each thread's messages, sorted by date; the threads in the order of their
         first messages.

@@ -273,13 +273,12 @@ def _separates(
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
     ends = _fits(above, line) or NUMBERING.match(above.text) is not None
-    is_bolder = (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold)
-    if is_bolder and (ends or above.text.endswith(_TERMINAL)):
+    if _differ(above.bold, line.bold) and (ends or above.text.endswith(_TERMINAL)):
         return True
     are_headings = min(above.bold, line.bold) > 0.9 and _fits(above, line)
     if are_headings and (NUMBERING.match(line.text) or SECTION_NUMBER.match(line.text)):
         return True
-    if (above.italic > 0.9) != (line.italic > 0.9) and _differ(above.italic, line.italic) and ends:
+    if _differ(above.italic, line.italic) and ends:
         return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
         return True
@@ -297,7 +296,8 @@ def _separates(
 
 
 def _differ(one: float, other: float) -> bool:
-    return abs(one - other) > 0.5
+    """Return whether one line is in a style, such as bold type, and the other is not."""
+    return max(one, other) > 0.9 and abs(one - other) > 0.5
 
 
 def _fits(above: Line, line: Line) -> bool:

@@ -52,14 +52,9 @@ _PARAGRAPHS, _NUMBERS, _UNDERLINED, _CAPITALS, _INDENTED = 15, 20, 40, 50, 60
 def mark_parts(chunks: Iterable[Chunk]) -> None:
     """Mark the headings that can be recognized without their neighbours."""
     for chunk in chunks:
-        if not chunk.heading and not chunk.shown[0].islower():
-            chunk.heading = _kind(chunk)
-
-
-def _kind(chunk: Chunk) -> str:
-    if len(chunk.parts) > 1 or len(chunk.parts[0]) > 2 or len(chunk.shown) > 120:
-        return ""
-    return heading_kind(chunk.shown, is_line=chunk.is_line)
+        is_short = len(chunk.lines) <= 2 and len(chunk.parts) == 1 and len(chunk.shown) <= 120
+        if not chunk.heading and is_short and not chunk.shown[0].islower():
+            chunk.heading = heading_kind(chunk.shown, is_line=chunk.is_line)
 
 
 def mark_listed(chunks: Sequence[Chunk], listed: set[str]) -> None:
