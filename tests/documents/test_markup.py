@@ -729,3 +729,9 @@ def test_markup_that_is_not_closed_is_refused_at_once(format: str, mark: str) ->
     assert Document.from_text(f"Cod swim.\n\n{mark * 20}", format=format).sections
     closed = "**Cod** and *eels* ``swim`` |here|. " * 3_000
     assert Document.from_text(closed, format=format).sections
+
+
+def test_escapes_within_scripts(in_source):
+    document = Document.from_text("It is x~a\\ b~ and y^c\\ d^. <b> ends.", format="markdown")
+    assert [one.text for one in document.sentences()] == ["It is x_{a b} and y^{c d}.", "ends."]
+    assert in_source(document)[0] == "It is x~a\\ b~ and y^c\\ d^."

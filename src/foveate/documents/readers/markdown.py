@@ -560,8 +560,11 @@ class _Content:
                 self.add(shown, token.content, start, start + len(token.content))
             elif token.type == "text":
                 end = start + len(token.content)
-                if not self.text.startswith(token.content, start):  # a link, displayed decoded
-                    end = self.text.index(">", start)
+                if not self.text.startswith(token.content, start):
+                    # A link is displayed decoded, and a script without its backslashes.
+                    around = self.tokens[index - 1].type
+                    closing = {"sub_open": "~", "sup_open": "^"}.get(around, ">")
+                    end = self.text.index(closing, start)
                 self.add(shown, token.content, start, end)
         if outer is not None:  # it is not closed
             outer.extend(shown)
