@@ -67,23 +67,6 @@ def test_chapters_without_headings_have_those_of_the_contents(outline, make):
     ]
 
 
-def test_printed_contents_and_titles_are_not_read_again(outline):
-    links = "".join(f'<p><a href="c{n}.xhtml">Chapter {n}</a></p>' for n in (1, 2))
-    pages = {
-        "a.xhtml": f"<body><p>CONTENTS</p>{links}</body>",
-        "b.xhtml": "<body><div><p>Chapter 1</p><p>The Shore</p><p>It is long.</p></div></body>",
-        "c.xhtml": "<body><p>The Shore is long.</p></body>",
-    }
-    points = "".join(
-        f"<navPoint><navLabel><text>{title}</text></navLabel><content src='{page}'/></navPoint>"
-        for title, page in (("Contents", "a.xhtml"), ("1. The Shore", "b.xhtml"), ("2", "c.xhtml"))
-    )
-    assert outline(Document.from_bytes(epub(pages, ncx=points), format="epub")) == [
-        ("1. The Shore", ["It is long."]),
-        ("2", ["The Shore is long."]),
-    ]
-
-
 def test_paragraphs_without_a_chapter_are_counted_from_the_beginning():
     spans = Document.from_bytes(epub({"1.xhtml": "<p>One.</p>", "2.xhtml": "<p>Two.</p>"})).spans()
     assert [span.place for span in spans] == ["paragraph 1", "paragraph 2"]

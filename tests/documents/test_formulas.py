@@ -43,6 +43,11 @@ def test_latex(latex, shown):
         ),
         ("<mfenced><mi>a</mi><mi>b</mi></mfenced><annotation>ab</annotation>", "(a, b)"),
         (
+            "<mfenced><mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr>"
+            "<mtr><mtd><mn>3</mn></mtd><mtd><mn>4</mn></mtd></mtr></mtable></mfenced>",
+            "(1, 2; 3, 4)",
+        ),
+        (
             "<mo>(</mo><mfrac linethickness='0'><mi>n</mi><mi>k</mi></mfrac><mo>)</mo>",
             "(n choose k)",
         ),

@@ -254,7 +254,6 @@ def test_a_name_for_the_whole_layout_says_nothing():
     [
         ("<title>Cod — The Daily Fish</title>", "Cod"),
         ("<title>Cod and eel: a story | Fish</title>", "Cod and eel: a story"),
-        ("<title>Fish.org - Cod</title><meta property='og:site_name' content='Fish.org'>", "Cod"),
         ("<title>x</title><meta property='og:title' content='Cod - eel'>", "Cod - eel"),
         ("<title>Well-known cod</title>", "Well-known cod"),
         ("<svg><title>Logo</title></svg>", ""),
@@ -406,29 +405,6 @@ def test_headings_of_a_page_without_elements_for_headings():
     with_headings = Document.from_text(f"<h1>Rooms</h1>{page}", format="html")
     assert with_headings.title == "Rooms"
     assert len(with_headings.sections) == 1
-
-
-def test_numbers_of_printed_pages_are_left_out():
-    page = (
-        "<p>The borrower repays it.</p><p align=center>-1-</p><hr><p>That is all.</p>"
-        '<p align=center>-2-</p><div style="page-break-before: always"></div>'
-        "<p>Nothing follows.</p><p>Page 3 of 4</p><hr><p>It is so.</p>"
-    )
-    assert [span.text for span in Document.from_text(page, format="html").spans()] == [
-        "The borrower repays it.",
-        "That is all.",
-        "Nothing follows.",
-        "It is so.",
-    ]
-
-
-def test_numbers_alone_that_are_no_page_numbers():
-    verses = "<p>1</p><p>In spring.</p><p>2</p><p>In autumn.</p><p>3</p><p>In winter.</p>"
-    shown = [span.text for span in Document.from_text(verses, format="html").spans()]
-    assert [text for text in shown if text.isdigit()] == ["1", "2", "3"]
-    results = "<p>17</p><hr><p>A goal.</p><p>4</p><hr><p>A corner.</p>"
-    shown = [span.text for span in Document.from_text(results, format="html").spans()]
-    assert "17" in shown
 
 
 @pytest.mark.parametrize("numbers", ["1 2 3 4", "I II III IV"])

@@ -223,11 +223,6 @@ def test_items_know_their_lines():
             "(i) (ii)",
         ),
         (r"\begin{enumerate}[label={\textbf{Q\arabic*:}}]\item x\end{enumerate}", "Q1:"),
-        (
-            r"\begin{enumerate}[label=\arabic*.]\item x"
-            r"\begin{enumerate}[label*=\arabic*.]\item x\end{enumerate}\end{enumerate}",
-            "1. 1.1.",
-        ),
         (r"\begin{enumerate}[label=\textbullet]\item x\end{enumerate}", ""),
         (r"\begin{enumerate}[a)]\item x\item x\end{enumerate}", "a) b)"),
         (r"\begin{enumerate}[(H1)]\item x\end{enumerate}", "(H1)"),
@@ -367,4 +362,21 @@ See Table~\ref{p}.
         ("caption", "Table 1: Prices."),
         ("table", "Item: Hose; Price: 5 Item: Valve; Price: 7"),
         ("prose", "See Table 1."),
+    ]
+
+
+def test_environments_that_the_document_defines():
+    text = r"""\documentclass{article}
+\newenvironment{task}[2][easy]{\begin{quote}\textbf{Task #2} (#1): }{\end{quote}}
+\begin{document}
+\begin{task}{7} Count the cod. \end{task}
+\begin{itemize}\item One \begin{task}[hard]{8} Count. \end{task} \item Two\end{itemize}
+After.
+\end{document}"""
+    assert shown(text) == [
+        ("prose", "Task 7 (easy): Count the cod."),
+        ("item", "One"),
+        ("item", "Task 8 (hard): Count."),
+        ("item", "Two"),
+        ("prose", "After."),
     ]

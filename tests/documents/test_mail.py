@@ -329,7 +329,7 @@ def test_a_forwarded_message_alone():
     assert texts_of(document) == ["The seal is broken."]
     said = f"--b\nContent-Type: text/plain\n\nFor you.\n{body}"
     document = read(said, type='multipart/mixed; boundary="b"')
-    assert texts_of(document) == ["For you."]
+    assert texts_of(document) == ["For you.", "The seal is broken."]
 
 
 def test_a_sender_in_thousands_of_parentheses():

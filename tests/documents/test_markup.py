@@ -731,13 +731,7 @@ def test_markup_that_is_not_closed_is_refused_at_once(format: str, mark: str) ->
     assert Document.from_text(closed, format=format).sections
 
 
-@pytest.mark.parametrize("gap", ["\n", "\n\n"])
-def test_a_line_in_italics_below_an_image_is_its_caption(gap):
-    text = f"![Map](map.png){gap}*The *sea*\nand the land.*\n\n*Cod* swim.\n\n*They eat.*\n"
-    text = text.replace("*sea*", "**sea**")
-    document = Document.from_text(text, format="markdown")
-    assert kinds(document) == [
-        ("caption", ["The sea and the land."]),
-        ("prose", ["Cod swim."]),
-        ("prose", ["They eat."]),
-    ]
+def test_escapes_within_scripts(in_source):
+    document = Document.from_text("It is x~a\\ b~ and y^c\\ d^. <b> ends.", format="markdown")
+    assert [one.text for one in document.sentences()] == ["It is x_{a b} and y^{c d}.", "ends."]
+    assert in_source(document)[0] == "It is x~a\\ b~ and y^c\\ d^."

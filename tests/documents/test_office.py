@@ -146,9 +146,8 @@ def test_headings_of_a_word_document_without_styles(outline):
         f"<w:p>{centred}{run(text, '<w:b/>')}</w:p>" for text in ("Dated 1 May 2024", "Lease")
     )
     cover += f"<w:p>{centred}{run('between')}</w:p>"
-    contents = "".join(paragraph(f"{n}.\tSection\t{n}") for n in (1, 2, 3))
     body = (
-        cover + bold("CONTENTS") + contents + bold("Parties:") + paragraph("A and B.")
+        cover + bold("Parties:") + paragraph("A and B.")
         + "".join((bold if text[0].isdigit() else paragraph)(text) for text in CLAUSES)
         + bold("Schedule 1") + bold("Rooms") + paragraph("One is red.")
         + paragraph("One is blue.") + bold("Signed")

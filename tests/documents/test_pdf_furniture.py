@@ -92,8 +92,3 @@ def test_the_first_lines_of_pages_without_heads_are_read():
     firsts = [sentence.text for sentence in document.sentences()]
     assert {"(c) keep the keys;", "The rest follows.", "2. The fee is due."} <= set(firsts)
     assert [section.title for section in document.sections][-1] == "Schedule 1"
-
-
-def test_contents_without_leaders_are_left_out():
-    assert "Fees" not in document_of(contract()).text
-    assert "CONTENTS" not in document_of(contract()).text

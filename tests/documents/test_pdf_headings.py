@@ -1,6 +1,5 @@
 """The headings of PDFs, and the sections that they make."""
 
-import pytest
 from reportlab.pdfbase.pdfmetrics import stringWidth
 
 from tests.documents.pdfs import LOREM, PITCH, Writer, document_of, kinds, paper, texts
@@ -79,37 +78,20 @@ def test_theorems_and_their_items_are_no_headings():
     assert headings == ["1 Ships", "A. Maintenance of Ships"]
 
 
-def run_in(mark, heading):
-    """A section with a paragraph that begins with its heading."""
+def test_numbered_headings_run_in():
     writer = Writer(initialFontName="Times-Roman")
     writer.text(72, 80, "1 Ships", "Times-Bold", 12)
     y = writer.column(72, 100, 440, LOREM) + 6
-    title = f"{mark}{heading}: "
+    title = "1) Masts of ships: "
     writer.text(72, y, title, "Times-Italic")
     writer.text(72 + stringWidth(title, "Times-Italic", 10), y, "They are made of oak and tar.")
-    return writer, y
-
-
-@pytest.mark.parametrize("mark", ["1) ", "a) "])
-def test_headings_run_in(mark):
-    writer, _ = run_in(mark, "Masts of ships")
+    writer.text(72, y + PITCH, "2) No heading: in ordinary type, that is an item.")
     writer.page()
-    section = document_of(writer.bytes()).sections[0]
-    assert [inner.title for inner in section.sections] == [mark + "Masts of ships"]
-    sentences = section.sections[0].paragraphs[0].sentences
-    assert [sentence.text for sentence in sentences] == ["They are made of oak and tar."]
-
-
-def test_only_marks_or_the_outline_tell_headings_run_in():
-    writer, y = run_in("", "Masts of ships")
-    writer.page()
-    assert document_of(writer.bytes()).sections[0].sections == ()
-    writer, y = run_in("", "Masts of ships")
-    writer.bookmark("Ships", 0, 80)
-    writer.bookmark("Masts of ships", 1, y)
-    writer.page()
-    section = document_of(writer.bytes()).sections[0]
-    assert [inner.title for inner in section.sections] == ["Masts of ships"]
+    [section] = document_of(writer.bytes()).sections
+    assert [inner.title for inner in section.sections] == ["1) Masts of ships"]
+    first, second = section.sections[0].paragraphs
+    assert [sentence.text for sentence in first.sentences] == ["They are made of oak and tar."]
+    assert second.kind == "item"
 
 
 def centred(*shown):

@@ -71,19 +71,6 @@ def test_other_texts_are_no_transcripts(tmp_path, text):
     assert {speaker for speaker, _ in turns(Document.from_file(path))} == {None}
 
 
-HEARING = """\
-Harbour Dues
-
-Mr. Hale: Has she asked the fishermen?
-
-Ms. Kell: We have.
-
-DREDGING
-
-Mr. Hale: It has stopped.
-
-Ms. Kell: It starts again in May.
-"""
 MEET = """\
 Budget
 
@@ -118,20 +105,6 @@ def read_file(tmp_path, text):
     path = tmp_path / "talk.txt"
     path.write_text(text)
     return turns(Document.from_file(path))
-
-
-def test_lines_in_capitals_between_turns_are_headings(tmp_path, outline):
-    assert read_file(tmp_path, HEARING) == [
-        (None, ["Harbour Dues"]),
-        ("Mr. Hale", ["Has she asked the fishermen?"]),
-        ("Ms. Kell", ["We have."]),
-        ("Mr. Hale", ["It has stopped."]),
-        ("Ms. Kell", ["It starts again in May."]),
-    ]
-    assert [path for path, _ in outline(Document.from_file(tmp_path / "talk.txt"))] == [
-        "",
-        "DREDGING",
-    ]
 
 
 @pytest.mark.parametrize("form", TIMED)

@@ -65,12 +65,6 @@ class MappedText:
         for piece, (start, end) in zip(other._pieces, other._source_spans, strict=True):
             self.add(piece, start, end)
 
-    def extend_with_space(self, other: "MappedText") -> None:
-        """Append another text behind a space, which has its place at the other's start."""
-        start, _ = other.source_span(0, 1)
-        self.add(" ", start, start)
-        self.extend(other)
-
     def part(self, start: int, end: int) -> "MappedText":
         """Return the text from `start` to `end` with its source offsets."""
         part = MappedText()

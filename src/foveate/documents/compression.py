@@ -24,19 +24,12 @@ MAX_BYTES = 256 * 2**20  # bytes after decompression
 
 
 class _Compression(NamedTuple):
-    """A way to compress a single file.
+    """A way to compress a single file."""
 
-    Attributes:
-        name: Its name in messages.
-        suffixes: Suffixes of compressed files; those that also stand for TAR are replaced.
-        signature: The bytes with which compressed files begin.
-        open: Opens a stream that decompresses another.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
-    signature: re.Pattern[bytes]
-    open: Callable[[IO[bytes]], Any]
+    name: str  # in messages
+    suffixes: tuple[str, ...]  # those that also stand for TAR are replaced
+    signature: re.Pattern[bytes]  # with which compressed files begin
+    open: Callable[[IO[bytes]], Any]  # a stream that decompresses another
 
 
 _COMPRESSIONS = (

@@ -157,6 +157,8 @@ def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
     if name == "mfenced":
         separator = (node.get("separators", ",").strip() or ",")[0]
         inside = f"{separator} ".join(part.text for part in parts)
+        if len(parts) == 1 and parts[0].is_atom and (" choose " in inside or "; " in inside):
+            inside = inside[1:-1]  # in the parentheses that are there
         return _Part(f"{node.get('open', '(')}{inside}{node.get('close', ')')}")
     return _row(parts, is_inner=is_inner)
 

@@ -74,12 +74,12 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "bibliography bibliographystyle captionsetup cellcolor color crefname Crefname date "
     "definecolor documentclass email externaldocument fontsize geometry graphicspath hspace "
     "hypersetup hyphenation include includegraphics includeonly index input institute lstset "
-    "markboth markright newcounter newenvironment newlength pagenumbering pageref pagestyle "
-    "pdfbookmark phantom raisebox renewenvironment rowcolor sisetup RequirePackage rule "
+    "markboth markright newcounter newlength pagenumbering pageref pagestyle "
+    "pdfbookmark phantom raisebox rowcolor sisetup RequirePackage rule "
     "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "
     "AfterPackage subject publishers dedication lowertitleback uppertitleback extratitle "
     "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
-    "tikzset titlehead todo usepackage usetheme usetikzlibrary vphantom vspace cline"
+    "tikzset titlehead todo usepackage usetheme usetikzlibrary vphantom vspace cline DeclareSIUnit"
 )
 _NAME_MARKS = re.compile(  # and what else appears next to a name, but is not part of it
     r"\$[^$]*\$|\\(?:affil|altaffil\w*|authormark|corref|ead|email|f(?:oot)?n\w+|href|IEEE\w*(?:A|mark|ship)"
@@ -160,7 +160,7 @@ _WORD_AFTER = re.compile(_SPACE_IF_WORD + r"(?=[\w(\[“‘«„$§\"&-])")
 _SECTION_LINE = re.compile(r"^[ \t]*\\(?:sub)*(?:section|chapter)\*?\{", re.MULTILINE)
 _START = re.compile(r"^[ \t]*\\(?:documentclass|begin\{document\})", re.MULTILINE)
 _NUMBER = re.compile(r"\\(arabic|[Aa]lph|[Rr]oman)\*")
-_LABEL = re.compile(r"\blabel(\*?)\s*=\s*((?:\{(?:[^{}]|\{[^{}]*\})*\}|[^,{}])+)")
+_LABEL = re.compile(r"\blabel\s*=\s*((?:\{(?:[^{}]|\{[^{}]*\})*\}|[^,{}])+)")
 _SHORT_LABEL = re.compile(r"([^\\{}=,<>]{0,20}?)(1|\b[AaIi])([^\w\\{}=,<>]{0,3})")
 _LIST_START = re.compile(r"\bstart\s*=\s*([0-9]{1,6})\b")
 _MAX_LABEL = 100  # characters of the source of a label
@@ -233,7 +233,6 @@ class _LatexBlocks:
         self._source = text
         # The number of arguments of each macro, its body, and what its first one is by default.
         self._macros: dict[str, tuple[int, str, str | None]] = {}
-        self._units: dict[str, str] = {}
         self._switches = {"true": True, "false": False}  # by the names of their conditionals
         self._theorems: dict[
             str, tuple[str, str, str]
@@ -327,7 +326,9 @@ class _LatexBlocks:
                 index = self._macro(source, index, end, depth, text)
             elif kind == "accent":
                 index = self._accent(source, index, end, text)
-            elif kind in ("cell", "row") or (kind == "close" and _opens(source, index, end)):
+            elif kind in ("cell", "row") or (
+                kind == "close" and index < end and source.tokens[index].kind == "open"
+            ):
                 self._shown.append(" ")
 
     def _inline(self, source: _Source, span: tuple[int, int], depth: int) -> str:
@@ -361,6 +362,10 @@ class _LatexBlocks:
         self._flush()
         begin = index - 1
         close = min(source.partners.get(begin, end), end)
+        if f"begin {name}" in self._macros:
+            around = len(self._environments)
+            index = self._expand(source, index, end, depth, f"begin {name}")
+            del self._environments[around:]  # which its end would end
         option, index = _option(source, index, end)
         arguments = _TABLES.get(name, _ENVIRONMENT_ARGUMENTS.get(name, 0))
         spans, index = _arguments(source, index, end, arguments)
@@ -396,7 +401,7 @@ class _LatexBlocks:
         """Begin to number items, as the options of their environment say."""
         label = _ITEM_LABELS[min(environment.depth, len(_ITEM_LABELS) - 1)]
         if given := _LABEL.search(options):
-            label = (self._marker_of(self._environment) if given[1] else "") + given[2]
+            label = given[1]
         elif short := _SHORT_LABEL.fullmatch(options.strip()):
             label = f"{short[1]}\\{_NUMERALS[short[2]]}*{short[3]}"
         is_number = _NUMBER.search(label) and len(label) <= _MAX_LABEL
@@ -482,13 +487,7 @@ class _LatexBlocks:
             written = [self._expanded(_written(source, span)) for span in spans]
             if name in ("num", "numlist", "ang", "si", "unit") and len(spans) > 1:
                 index, written = spans[0][1] + 1, written[:1]
-            self._shown.append(latex_units.write(name, written, self._units))
-        elif name == "DeclareSIUnit":
-            _, index = _option(source, index, end)
-            spans, index = _arguments(source, index, end, 2)
-            if len(spans) == 2:
-                unit = _written(source, spans[0]).strip().lstrip("\\")
-                self._units[unit] = self._inline(source, spans[1], depth)
+            self._shown.append(latex_units.write(name, written))
         elif name in ("textsuperscript", "textsubscript"):
             spans, index = _arguments(source, index, end, 1)
             script = self._inline(source, spans[0], depth) if spans else ""
@@ -515,6 +514,8 @@ class _LatexBlocks:
             index = self._choose(source, index, end, depth, self._switches[name[2:]])
         elif (switch := name.removesuffix("true").removesuffix("false")) in self._switches:
             self._switches[switch] = name.endswith("true")
+        elif name in ("newenvironment", "renewenvironment"):
+            index = self._define_environment(source, index, end)
         elif name in _CITATIONS:
             _, index = _option(source, index, end)
             _, index = _option(source, index, end)
@@ -690,6 +691,19 @@ class _LatexBlocks:
             default = None if match[3] is None else match[3][1:-1]
             self._macros[match[1]] = (int(match[2] or 0), body, default)
         return after
+
+    def _define_environment(self, source: _Source, index: int, end: int) -> int:
+        """Remember what a kind of environment begins with; its end says nothing."""
+        names, index = _arguments(source, index, end, 1)
+        count, index = _option(source, index, end)
+        default, index = _option(source, index, end)
+        bodies, index = _arguments(source, index, end, 2)
+        number = _written(source, count).strip() if count else "0"
+        if names and bodies and number in tuple("0123456789"):
+            body = _written(source, bodies[0])[:_MAX_EXPANSION]
+            first = _written(source, default) if default else None
+            self._macros[f"begin {_written(source, names[0])}"] = int(number), body, first
+        return index
 
     def _expand(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
         body, index = self._written_out(source, index, end, name)
@@ -917,11 +931,6 @@ def _end_of_math(text: str, start: int) -> int:
             return -1
         end += 2 if text[end] == "\\" else 1
     return -1
-
-
-def _opens(source: _Source, index: int, end: int) -> bool:
-    """Return whether an argument in braces is next."""
-    return index < end and source.tokens[index].kind == "open"
 
 
 def _arguments(

@@ -38,16 +38,10 @@ COMMANDS = {  # their arguments
 }
 
 
-def write(name: str, arguments: list[str], declared: dict[str, str]) -> str:
-    """Write a quantity.
-
-    Args:
-        name: One of `COMMANDS`.
-        arguments: The source of its arguments.
-        declared: The units that the document declares.
-    """
+def write(name: str, arguments: list[str]) -> str:
+    """Write a quantity: one of `COMMANDS` with the source of its arguments."""
     kind = COMMANDS[name]
-    unit = _unit(arguments[-1], declared) if kind != "number" and arguments else ""
+    unit = _unit(arguments[-1]) if kind != "number" and arguments else ""
     numbers = arguments if kind == "number" else arguments[:-1]
     if name.endswith("list"):
         numbers = [number for written in numbers for number in written.split(";")]
@@ -71,7 +65,7 @@ def _number(written: str) -> str:
     return re.sub(r"(?<=\d)\s*x\s*(?=\d)", " × ", written)
 
 
-def _unit(written: str, declared: dict[str, str]) -> str:
+def _unit(written: str) -> str:
     shown = ""
     prefix = power = sign = ""
     for macro, argument, gap, exponent, literal in _TOKEN.findall(written.strip().strip("{}")):
@@ -88,8 +82,7 @@ def _unit(written: str, declared: dict[str, str]) -> str:
         elif macro in _PREFIXES:
             prefix = _PREFIXES[macro]
         elif macro:
-            unit = declared.get(macro) or _UNITS.get(macro, macro)
-            shown += (sign or " " * bool(shown)) + prefix + unit + power
+            shown += (sign or " " * bool(shown)) + prefix + _UNITS.get(macro, macro) + power
             prefix = power = sign = ""
         elif exponent:
             shown += f"^{exponent}"

@@ -5,16 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from foveate.documents.blocks import Block, Heading, Prose, collapse
-from foveate.documents.headings import is_bare_part, is_contents, is_part
+from foveate.documents.blocks import Block, Heading, collapse
+from foveate.documents.headings import is_bare_part, is_part
 
 _MAX_HEADING = 120  # characters
 _MAX_SHARE = 0.5  # of the paragraphs; if more look like headings, none is
 _LARGE = 1.15  # times the usual size
 _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,3})*)[.)]?\s+")
-_ENTRY = re.compile(r"\S.*(?:\t|\.{3,}|…|(?:\. ){3,})\s*(?:\d{1,4}|[ivxlc]{1,6})$", re.DOTALL)
-_MAX_ENTRY = 500  # characters
-_FEWEST_ENTRIES = 3
 _DATED = re.compile(r"\b(?:19|20)\d\d\b|^dated\b", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_].*[^\W\d_].*[^\W\d_]", re.DOTALL)
 
@@ -33,24 +30,6 @@ class Look(NamedTuple):
     is_centred: bool
     is_upper: bool
     size: float | None
-
-
-def without_contents(blocks: Sequence[Block]) -> list[Block]:
-    """Leave out a typed table of contents: its heading, and entries with pages."""
-    found: set[int] = set()
-    run: list[int] = []
-    for i, block in enumerate([*blocks, None]):
-        if isinstance(block, Prose) and _is_entry(str(block.text).strip()):
-            run.append(i)
-            continue
-        if len(run) >= _FEWEST_ENTRIES and run[0] and is_contents(_text(blocks[run[0] - 1])):
-            found.update(range(run[0] - 1, run[-1] + 1))
-        run = []
-    return [block for i, block in enumerate(blocks) if i not in found]
-
-
-def _is_entry(text: str) -> bool:
-    return len(text) <= _MAX_ENTRY and _ENTRY.fullmatch(text) is not None
 
 
 def headings_by_look(

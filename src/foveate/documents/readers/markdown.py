@@ -12,7 +12,7 @@ import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import dropwhile, groupby, pairwise, takewhile
+from itertools import dropwhile, groupby, pairwise
 from typing import Any
 
 import yaml
@@ -197,7 +197,6 @@ class _MarkdownBlocks:
         self.marker: Token | None = None  # of the list item that begins, if it is numbered
         self.terms: list[MappedText] = []  # that the next paragraph defines
         self.entries: set[int] = set()  # identities of items that only link to a heading
-        self.is_below_image = False  # whether the paragraph before is one
         self.at = start  # where the last cell of the current row ends
 
     def blocks(self) -> Iterator[Block]:
@@ -261,10 +260,7 @@ class _MarkdownBlocks:
             return
         shown = self.numbered(self.display(token))
         terms, self.terms = self.terms, []
-        images, text = _split_images(token)
-        is_caption = (images or self.is_below_image) and _is_emphasized(text)
-        self.is_below_image = bool(images) and not text
-        blocks = definition_blocks(terms, shown, "caption" if is_caption else self.kinds[-1])
+        blocks = definition_blocks(terms, shown, self.kinds[-1])
         if is_entry:
             self.entries.add(id(blocks[-1]))
         yield from blocks
@@ -467,23 +463,6 @@ def _push(state: StateBlock, name: str, first: int, last: int, silent: bool) -> 
     return True
 
 
-def _split_images(token: Token) -> tuple[list[Token], list[Token]]:
-    """Return the images that a paragraph begins with, and what follows them."""
-    shown = [child for child in token.children or [] if child.nesting or child.content.strip()]
-    images = list(takewhile(lambda child: child.type == "image", shown))
-    return images, shown[len(images) :]
-
-
-def _is_emphasized(tokens: list[Token]) -> bool:
-    """Return whether all of a text is set in italics."""
-    return (
-        bool(tokens)
-        and tokens[0].type == "em_open"
-        and tokens[-1].type == "em_close"
-        and not any(one.type == "em_close" for one in tokens[1:-1])
-    )
-
-
 def _is_entry(token: Token) -> bool:
     """Return whether an item only links to a place in the same text."""
     children = token.children or []
@@ -581,8 +560,11 @@ class _Content:
                 self.add(shown, token.content, start, start + len(token.content))
             elif token.type == "text":
                 end = start + len(token.content)
-                if not self.text.startswith(token.content, start):  # a link, displayed decoded
-                    end = self.text.index(">", start)
+                if not self.text.startswith(token.content, start):
+                    # A link is displayed decoded, and a script without its backslashes.
+                    around = self.tokens[index - 1].type
+                    closing = {"sub_open": "~", "sup_open": "^"}.get(around, ">")
+                    end = self.text.index(closing, start)
                 self.add(shown, token.content, start, end)
         if outer is not None:  # it is not closed
             outer.extend(shown)

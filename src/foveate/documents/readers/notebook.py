@@ -3,9 +3,17 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from foveate.documents.blocks import Block, MappedText, ParsedText, Prose, compose_text, lift_title
+from foveate.documents.blocks import (
+    Block,
+    MappedText,
+    ParsedText,
+    code_lines,
+    compose_text,
+    lift_title,
+)
 from foveate.documents.metadata import names_in, parse_date
 from foveate.documents.readers import markdown
 from foveate.documents.structure import DocumentError
@@ -60,10 +68,8 @@ def _blocks(cell: Any, place: str) -> Iterator[Block]:
     if kind == "markdown":
         yield from markdown.read_part(_source(cell), place)
     elif kind == "code":
-        for line in _source(cell).splitlines():
-            if line.strip():
-                shown = MappedText.from_text(line)
-                yield Prose(shown, kind="code", place=place)
+        for line in code_lines(MappedText.from_text(_source(cell))):
+            yield replace(line, place=place)
 
 
 def _source(cell: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from xml.etree import ElementTree
 
 from foveate.documents import formulas
@@ -25,7 +24,7 @@ from foveate.documents.numerals import format_number
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
-from foveate.documents.readers.looks import Look, headings_by_look, without_contents
+from foveate.documents.readers.looks import Look, headings_by_look
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -50,9 +49,7 @@ _BETWEEN = " |·•»«–—:-"
 _WORD = re.compile(r"\w")
 _BOLD = re.compile(r"font-weight\s*:\s*(?:bold|[7-9]00)", re.IGNORECASE)
 _CENTRED = re.compile(r"text-align\s*:\s*center", re.IGNORECASE)
-_PAGE_BREAK = re.compile(r"\bbreak-(?:after|before)\s*:\s*(?:always|page)", re.IGNORECASE)
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
-_PAGE_NUMBER = re.compile(r"[\s–—-]*(?:page\s+)?(\d{1,4})(?:\s+of\s+\d{1,4})?[\s.–—-]*", re.I)
 
 
 def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
@@ -77,9 +74,9 @@ def read_page(root: Element, *, is_part: bool = False, has_quotations: bool = Tr
     walk = _HtmlBlocks(left_out)
     for region in regions:
         walk.read(region)
-    shown_title, blocks = None, _without_page_numbers(walk.blocks, walk.breaks)
+    shown_title, blocks = None, walk.blocks
     if not is_part and not any(isinstance(block, Heading) for block in blocks):
-        shown_title, blocks = headings_by_look(without_contents(blocks), walk.looks)
+        shown_title, blocks = headings_by_look(blocks, walk.looks)
     lifted = lift_title(blocks)
     authors, date = find_metadata(root)
     title = shown_title or lifted.title or _title(root, blocks)
@@ -123,17 +120,6 @@ def name_places(blocks: Iterable[Block]) -> None:
         previous = block
 
 
-def _without_page_numbers(blocks: list[Block], breaks: Collection[int]) -> list[Block]:
-    """Leave out numbers at the feet of printed pages, as filings have them, if they count pages."""
-    feet = sorted(index - 1 for index in breaks if index and isinstance(blocks[index - 1], Prose))
-    shown = ((index, _PAGE_NUMBER.fullmatch(str(blocks[index].text))) for index in feet)
-    numbers = {index: int(match[1]) for index, match in shown if match}
-    are_counted = all(second == first + 1 for first, second in pairwise(numbers.values()))
-    if len(numbers) < 2 or not are_counted:
-        return blocks
-    return [block for index, block in enumerate(blocks) if index not in numbers]
-
-
 def _title(root: Element, blocks: list[Block]) -> str:
     """Return the title that the page declares, without the name of its site."""
     metas: dict[str, str] = {}
@@ -149,13 +135,10 @@ def _title(root: Element, blocks: list[Block]) -> str:
     first, *others = _SITE.split(declared)
     if declared in headings or not others:
         return declared
-    last, site = others[-1], metas.get("og:site_name")
+    last = others[-1]
     if shown := next((part for part in (first, last) if part in headings), None):
         return shown
-    if first == site:
-        return declared.removeprefix(first).lstrip(_BETWEEN)
-    is_own = "og:title" in metas and last != site
-    return declared if is_own else declared.removesuffix(last).rstrip(_BETWEEN)
+    return declared if "og:title" in metas else declared.removesuffix(last).rstrip(_BETWEEN)
 
 
 def _is_drawn(title: Element) -> bool:
@@ -188,7 +171,6 @@ class _HtmlBlocks:
         self.looks: dict[int, Look] = {}  # of paragraphs, by their identities
         self.is_bold = True  # whether all of the current block is
         self.num_breaks = 0  # since the last visible text
-        self.breaks: set[int] = set()  # blocks before which a printed page or a rule ends
         self.numbers: dict[Element, int] = {}  # of the next item of each open ordered list
 
     def read(self, region: Element) -> None:
@@ -246,8 +228,6 @@ class _HtmlBlocks:
             return
         if tag not in ("dt", "dd", "p", "div") or (tag == "dt" and self.context.is_definition):
             self.end_terms()
-        if tag == "hr" or _PAGE_BREAK.search(element.attributes.get("style", "")):
-            self.breaks.add(len(self.blocks))
         self.num_breaks = 0
         label = element.attributes.get("data-label", "")
         self.marker = label or (self.item_marker(element) if tag == "li" else self.marker)

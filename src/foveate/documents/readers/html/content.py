@@ -49,11 +49,8 @@ _SECTION = re.compile(r"section|sect\d|chapter|appendix", re.IGNORECASE)
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?。！？:…][\"'”’»)\]]*\s*$")
 _MARK_TEXTS = name_set("¶ # § 🔗 ⚓ ⚓︎ ↩ ↩︎ ↵ ⏎ ^ ↑ [edit] [source] edit [link] [top]")
-_NEIGHBOURS = name_set("prev previous next up home")  # pages, by the relation that a link states
-_PLACES = _NEIGHBOURS | name_set("contents index")
+_NEIGHBOURS = re.compile(r"\s*(?:next|prev|previous|up):", re.IGNORECASE)  # pages of a manual
 _LONGEST_MARK = 8  # characters, such as [edit]
-_MOST_PIECES = 50  # of text and links in a paragraph that is searched for a sentence at each link
-_LONGEST_LABELS = 60  # characters between the links to neighbours: Next: , Previous: , Up:
 _HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
 _LISTS = name_set("ul ol menu dl table")
 _LINK_SHARE = 0.75  # of the characters of a list, above which it is navigation
@@ -164,29 +161,9 @@ def _is_mark(link: Element) -> bool:
         return True
     if link.words() & {"footnote-reference", "footnote-ref"}:
         return True
-    if _relation(link) in _NEIGHBOURS and not _is_in_sentence(link):
-        return True
     if len(link.children) > 3:
         return False
     return link.text(_LONGEST_MARK + 1).strip() in _MARK_TEXTS
-
-
-def _relation(link: Element) -> str:
-    return link.attributes.get("rel", "").lower()
-
-
-def _text_between(element: Element) -> str:
-    """Return the text of an element without that of the elements in it."""
-    return "".join(child.shown for child in element.children if isinstance(child, Text)).strip()
-
-
-def _is_in_sentence(link: Element) -> bool:
-    around = link.parent
-    return around is not None and len(around.children) <= _MOST_PIECES and _is_sentence(around)
-
-
-def _is_sentence(element: Element) -> bool:
-    return _text_between(element).endswith((".", "!", "?"))
 
 
 def _is_note_mark(sup: Element) -> bool:
@@ -217,13 +194,10 @@ def _is_furniture(element: Element) -> bool:
 
 
 def _leads_elsewhere(element: Element) -> bool:
-    """Return whether an element holds links to other pages, with labels, and nothing else."""
-    links = [child for child in element.children if isinstance(child, Element)]
-    return (
-        any(_relation(link) in _PLACES for link in links)
-        and all(link.tag in ("a", "br") for link in links)
-        and len(_text_between(element)) <= _LONGEST_LABELS
-        and not _is_sentence(element)
+    """Return whether an element holds links to neighbouring pages: "Next: Eel, Up: Fish"."""
+    links = (child for child in element.children if isinstance(child, Element))
+    return any("rel" in link.attributes for link in links) and bool(
+        _NEIGHBOURS.match(element.text(_LONGEST_MARK))
     )
 
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from foveate.documents.blocks import name_set
 from foveate.documents.metadata import clean_names, first_date, names_in, split_names
 from foveate.documents.readers.html.tree import Element
 
@@ -18,12 +17,8 @@ _DATES = (
     *("article.published_time", "dcterms.issued", "dc.date.issued", "dc.date", "dcterms.date"),
     *("parsely-pub-date", "date"),
 )
-_ARTICLES = name_set(
-    "Article AdvertiserContentArticle NewsArticle AnalysisNewsArticle OpinionNewsArticle "
-    "ReportageNewsArticle ReviewNewsArticle BackgroundNewsArticle Report ScholarlyArticle "
-    "MedicalScholarlyArticle TechArticle APIReference BlogPosting LiveBlogPosting "
-    "SocialMediaPosting DiscussionForumPosting Book Chapter Thesis"
-)
+_ARTICLES = ("Article", "Posting", "Report", "APIReference", "Book", "Chapter", "Thesis")
+"""What the types of articles end in."""
 _AROUND_CDATA = "/ \t\r\n"  # which encloses scripts in XHTML
 _MAX_SCRIPT = 1_000_000  # characters of JSON-LD
 
@@ -74,7 +69,7 @@ def _articles(script: str) -> Iterator[dict[str, Any]]:
     known = {one["@id"]: one for one in things if isinstance(one.get("@id"), str)}
     for thing in things:
         kinds = _as_list(thing.get("@type"))
-        if any(isinstance(kind, str) and kind in _ARTICLES for kind in kinds):
+        if any(isinstance(kind, str) and kind.endswith(_ARTICLES) for kind in kinds):
             authors = [
                 known.get(str(author.get("@id")), author) if isinstance(author, dict) else author
                 for author in _as_list(thing.get("author"))

@@ -1,7 +1,6 @@
 """Mailboxes (mbox files), a document for each thread."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -38,20 +37,10 @@ def threads(messages: Sequence[bytes]) -> list[list[int]]:
     none, to that of the last message before it with its subject. Dates decide what is before it,
     since messages may be stored in any order; one without a date follows the one stored before it.
 
-    Args:
-        messages: The messages, as stored.
-
     Returns:
         The indices of each thread's messages, sorted by date; the threads in the order of their
         first messages.
     """
-    parents = list(range(len(messages)))
-
-    def root(number: int) -> int:
-        while parents[number] != number:
-            parents[number] = number = parents[parents[number]]
-        return number
-
     dates: list[datetime] = []
     names: list[list[str]] = []  # of each message: identifiers, or a subject, that it has or cites
     topics: list[str | None] = []  # of those that begin a thread
@@ -63,16 +52,18 @@ def threads(messages: Sequence[bytes]) -> list[list[int]]:
         dates.append(date(message) or (dates[-1] if dates else _EARLIEST))
         names.append(identifiers + (references or ([topic] if is_reply else [])))
         topics.append(None if references or is_reply else topic)
-    bearers: dict[str, int] = {}  # of identifiers and subjects
+    found: list[list[int]] = []
+    bearers: dict[str, list[int]] = {}  # threads, by identifiers and subjects
     for number in sorted(range(len(messages)), key=dates.__getitem__):
-        if (begun := topics[number]) is not None:
-            bearers[begun] = number  # others may have the same subject by chance
+        thread = next((bearers[name] for name in names[number] if name in bearers), [])
+        if not thread:
+            found.append(thread)
+        thread.append(number)
         for name in names[number]:
-            parents[root(number)] = root(bearers.setdefault(name, number))
-    grouped: dict[int, list[int]] = defaultdict(list)
-    for number in range(len(messages)):
-        grouped[root(number)].append(number)
-    return [sorted(thread, key=dates.__getitem__) for thread in grouped.values()]
+            bearers.setdefault(name, thread)
+        if (begun := topics[number]) is not None:
+            bearers[begun] = thread  # others may have the same subject by chance
+    return sorted(found, key=min)
 
 
 def _identifiers(message: EmailMessage, name: str) -> list[str]:

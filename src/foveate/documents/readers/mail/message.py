@@ -219,7 +219,7 @@ def _message_blocks(message: EmailMessage, number: int, leave_out: bool) -> Iter
 def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
     """Return the paragraphs of the parts that are shown as the message."""
     blocks: list[Block] = []
-    for part in _text_parts(message, has_forwarded=not leave_out):
+    for part in _text_parts(message, has_attached=not leave_out):
         written = _content(part)
         if part.get_content_subtype() == "html":
             own = html.read(written, is_part=True, has_quotations=False).blocks
@@ -237,22 +237,19 @@ def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
 
 
 def _text_parts(
-    part: EmailMessage, depth: int = 0, *, has_forwarded: bool
+    part: EmailMessage, depth: int = 0, *, has_attached: bool
 ) -> Iterator[EmailMessage]:
     """Yield the texts of a message without attachments; of alternatives, the first one.
 
-    Args:
-        part: The message, or a part of it.
-        depth: Number of parts around it.
-        has_forwarded: Whether messages that are attached are parts of it.
+    Messages that are attached are left out, too, unless there is nothing else.
     """
     if part.is_multipart():
-        is_forwarded = part.get_content_maintype() == "message"
-        if depth == _MAX_PARTS or (is_forwarded and not has_forwarded):
+        is_message = part.get_content_maintype() == "message"
+        if depth == _MAX_PARTS or (is_message and _is_attached(part) and not has_attached):
             return
         children = cast(list[EmailMessage], part.get_payload())
         texts = [
-            list(_text_parts(child, depth + 1, has_forwarded=has_forwarded)) for child in children
+            list(_text_parts(child, depth + 1, has_attached=has_attached)) for child in children
         ]
         if part.get_content_subtype() == "alternative":
             texts = [text for text in texts if any(_content(one).strip() for one in text)][:1]
@@ -355,9 +352,7 @@ def _attribution(lines: list[str], number: int) -> tuple[int, bool]:
 def _before_quotes(blocks: list[Block], *, stop: bool) -> Iterator[Block]:
     """Yield the paragraphs of an HTML message up to a quoted or forwarded one.
 
-    Args:
-        blocks: The paragraphs.
-        stop: Whether what follows "Ann wrote:" is what she wrote; else that has been left out.
+    It begins at "Ann wrote:" if `stop`; else what she wrote has been left out.
     """
     for block in blocks:
         shown = collapse(block.text)

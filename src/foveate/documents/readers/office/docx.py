@@ -299,7 +299,9 @@ class _DocxBlocks:
 
     def read_table(self, table: Element) -> None:
         rows = [
-            list(_children(row, "tc")) for row in _children(table, "tr") if not _is_deleted(row)
+            list(_children(row, "tc"))
+            for row in _children(table, "tr")
+            if row.find("{*}trPr/{*}del") is None
         ]
         is_narrow = max(map(len, rows), default=0) < 2
         if is_narrow or any(self.is_laid_out(cell) for row in rows for cell in row):
@@ -454,10 +456,6 @@ def _look(paragraph: Element, properties: Element | None, style: _Style, text: s
 def _is_invisible(run: Element) -> bool:
     properties = run.find("{*}rPr")
     return properties is not None and _is_on(properties.find("{*}vanish"))
-
-
-def _is_deleted(row: Element) -> bool:
-    return row.find("{*}trPr/{*}del") is not None
 
 
 def _is_bold(row: Element) -> bool:

@@ -18,19 +18,15 @@ from foveate.documents.blocks import (
     name_set,
 )
 from foveate.documents.decoding import decode
-from foveate.documents.headings import is_bare_part, is_contents
 from foveate.documents.markup import Element, attribute, check_size
 from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
 from foveate.documents.readers.office.package import Package, resolve
-from foveate.documents.readers.plain.headings import heading_key
 from foveate.documents.structure import DocumentError
 
 _CONTAINER = "META-INF/container.xml"
 _HTML = name_set("application/xhtml+xml text/html text/x-oeb1-document")
-_PARAGRAPHS = ("p", "div")
-_MOSTLY = 0.8  # share of a page's characters
 _HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
 _FONT_OBFUSCATION = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _NOTES = name_set("footnote endnote rearnote doc-footnote doc-endnote")
@@ -193,7 +189,7 @@ def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
     """Read the blocks of a page."""
     root = _parse(content)
     body = next(iter(_named(root, "body")), root)
-    if _roles(body) & _UNREAD or _is_contents(body):
+    if _roles(body) & _UNREAD:
         return []
     if not _named(body, *_HEADINGS):
         _insert_headings(body, entries)
@@ -233,46 +229,17 @@ def _insert_headings(body: tree.Element, entries: list[_Entry]) -> None:
         heading = tree.Element(tag, {}, body, element.start)
         heading.children.append(tree.Text(entry.title, element.start, element.start))
         if element is body or element.parent is None:
-            _drop_printed(body, entry.title)
             body.children.insert(0, heading)
         else:
             around = element.parent.children
             around.insert(around.index(element), heading)
 
 
-def _drop_printed(body: tree.Element, title: str) -> None:
-    """Leave out the paragraphs at the start of a page that print its title or its number."""
-    for element in _named(body, *_PARAGRAPHS):
-        text = collapse(element.text())
-        if not text or any(_children(element, tag) for tag in _PARAGRAPHS):
-            continue
-        if heading_key(text) not in heading_key(title) and not is_bare_part(text):
-            return
-        element.children.clear()
-
-
-def _is_contents(body: tree.Element) -> bool:
-    """Return whether a page is a table of contents: an announcement and links to pages."""
-    texts = (collapse(block.text()) for block in _named(body, *_HEADINGS, "p"))
-    first = next(filter(None, texts), "")
-    links = (link for link in _named(body, "a") if link.attributes.get("href"))
-    linked = sum(len(collapse(link.text())) for link in links)
-    rest = len(collapse(body.text())) - len(first)
-    return is_contents(first) and linked > _MOSTLY * rest
-
-
 def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:
     """Give the headings of a page their levels in the book: their depths in the contents.
 
-    A heading that is not in the contents stays below the one before as in its page.
-
-    Args:
-        blocks: The blocks of the page.
-        entries: The entries of the contents that point to the page.
-        shift: The difference of the levels where the page before ended.
-
-    Returns:
-        The difference of the levels where the page ends.
+    A heading that is not in the contents stays below the one before as in its page. `shift` is the
+    difference of the levels where the page before ended; that where this one ends is returned.
     """
     headings = [block for block in blocks if isinstance(block, Heading)]
     depths = {entry.title: entry.depth for entry in reversed(entries)}

@@ -100,7 +100,6 @@ class _OdtBlocks:
             self.outline = _levels(element)
         self.list_counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.outline_counts: Counter[int] = Counter()
-        self.formulas: dict[str, str] = {}  # by the parts that hold them
         self.collector = BlockCollector()
 
     def read_blocks(self, parent: Iterable[Element]) -> None:
@@ -154,12 +153,7 @@ class _OdtBlocks:
                     self.read_blocks([child])
 
     def read_paragraph(self, element: Element, marker: str | None) -> None:
-        """Read a heading or paragraph.
-
-        Args:
-            element: The heading or paragraph.
-            marker: The number of an item, empty for a bullet; None for other paragraphs.
-        """
+        """Read a heading or paragraph; an item has a marker, which is empty for a bullet."""
         styles = self.styles_of(element)
         names = _names(styles, attribute(element, "style-name"))
         shown = self.text(element)
@@ -229,19 +223,17 @@ class _OdtBlocks:
 
     def formula(self, element: Element) -> str:
         """Return the symbols of a formula, which may be a document of its own."""
-        name = attribute(element, "href")
-        if name not in self.formulas:
-            root = element
-            if name and self.package:
-                root = self.package.xml(resolve("", f"{name}/content.xml"))
-            shown = "" if root is None else formulas.from_mathml(root)[:_MAX_FORMULA]
-            if not name:
-                return shown
-            self.formulas[name] = shown
-        return self.formulas[name]
+        name, root = attribute(element, "href"), element
+        if name and self.package:
+            root = self.package.xml(resolve("", f"{name}/content.xml"))
+        return "" if root is None else formulas.from_mathml(root)[:_MAX_FORMULA]
 
     def read_table(self, table: Element) -> None:
-        rows = [row for row in table.iter("{*}table-row") if _table_of(row) is table]
+        rows = [
+            row
+            for row in table.iter("{*}table-row")
+            if next(row.iterancestors("{*}table")) is table
+        ]
         shown = [
             [(cell, self.text(cell)) for cell in row.iterchildren("{*}table-cell")] for row in rows
         ]
@@ -303,12 +295,7 @@ class _OdtText(ShownText):
 
 
 def _names(styles: Sequence[Element], name: str) -> list[str]:
-    """Return the names of a paragraph's styles in lower case, up to one that is not defined.
-
-    Args:
-        styles: The paragraph's style and its ancestors.
-        name: The name of its style, which may not be defined.
-    """
+    """Return the names of a paragraph's styles in lower case, up to one that is not defined."""
     shown = [
         attribute(style, "display-name") or attribute(style, "name").replace("_20_", " ")
         for style in styles
@@ -324,11 +311,6 @@ def _property(styles: Iterable[Element | None], name: str) -> str:
             if local(part).endswith("-properties") and (value := attribute(part, name)):
                 return value
     return ""
-
-
-def _table_of(row: Element) -> Element:
-    """Return the table that a row belongs to."""
-    return next(one for one in row.iterancestors() if local(one) == "table")
 
 
 def _number(element: Element, name: str) -> int:

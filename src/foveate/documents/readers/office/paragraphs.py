@@ -21,7 +21,7 @@ from foveate.documents.blocks import (
 from foveate.documents.markup import Element
 from foveate.documents.metadata import split_names
 from foveate.documents.numbering import find_numbered
-from foveate.documents.readers.looks import Look, headings_by_look, without_contents
+from foveate.documents.readers.looks import Look, headings_by_look
 from foveate.documents.scripts import scripted
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -83,11 +83,7 @@ class BlockCollector:
     def add_paragraph(self, text: str, kind: Kind = "prose", look: Look | None = None) -> None:
         """Add a paragraph, or the lines of code that are in one.
 
-        Args:
-            text: Its text.
-            kind: What it is.
-            look: How it looks, for formats that say so: where no style marks the headings of a
-                document, they are recognized by their looks.
+        Where no style marks the headings of a document, they are recognized by their looks.
         """
         if not text.strip():
             return
@@ -105,9 +101,7 @@ class BlockCollector:
     def add_table(self, rows: Sequence[Sequence[Cell]], num_head_rows: int | None) -> None:
         """Add the rows of a table, each written as a sentence with its column headers.
 
-        Args:
-            rows: The cells of each row, in order, as they are written.
-            num_head_rows: Number of rows at the top that hold the column headers; None if unknown.
+        It is guessed whether the first row holds them if the number of such rows is None.
         """
         self._num_tables += 1
         if num_head_rows is None:
@@ -118,13 +112,8 @@ class BlockCollector:
             self.blocks.append(row)
 
     def parsed(self, title: str = "", author: str = "") -> ParsedText:
-        """Compose the text.
-
-        Args:
-            title: The title that the file's properties state, for documents that show none.
-            author: The author or authors that the properties state.
-        """
-        blocks = without_contents(self._with_clauses())
+        """Compose the text; the title and the authors are those that the properties state."""
+        blocks = self._with_clauses()
         shown_title = collapse(" ".join(self._titles))
         if self._looks and not any(isinstance(block, Heading) for block in blocks):
             found, blocks = headings_by_look(blocks, self._looks)
@@ -194,11 +183,7 @@ def _is_clause(heading: str) -> bool:
 
 
 def join_pieces(pieces: Iterable[tuple[str, int]]) -> str:
-    """Join the texts of a paragraph.
-
-    Args:
-        pieces: Each text, and 1 if it is a superscript, -1 if it is a subscript, else 0.
-    """
+    """Join texts, each with 1 if it is a superscript, -1 if it is a subscript, else 0."""
     shown = ""
     for level, group in groupby((piece for piece in pieces if piece[0]), key=itemgetter(1)):
         text = "".join(text for text, _ in group)
@@ -207,11 +192,7 @@ def join_pieces(pieces: Iterable[tuple[str, int]]) -> str:
 
 
 def style_kind(names: Iterable[str]) -> Kind | None:
-    """Return the kind of the paragraphs of a style; None if the style does not determine it.
-
-    Args:
-        names: The style's name and those it inherits from, in lower case.
-    """
+    """Return the kind of the paragraphs of a style, by its names in lower case; None if unknown."""
     kinds = (kind for name in names for pattern, kind in _STYLE_KINDS if pattern.match(name))
     return next(kinds, None)
 
@@ -228,14 +209,9 @@ def is_contents_style(names: Iterable[str]) -> bool:
 
 
 def table_cell(text: str, row: int, columns: int = 1, rows: int = 1) -> Cell:
-    """Return a cell for `BlockCollector.add_table`.
+    """Return a cell for `BlockCollector.add_table`, which spans several columns or rows.
 
-    Args:
-        text: What it holds.
-        row: Number of its row, from 1. It takes the place of offsets in a source, which the text
-            does not have.
-        columns: Number of columns that it spans.
-        rows: Number of rows that it spans.
+    The number of its row, from 1, takes the place of offsets in a source, which it does not have.
     """
     mapped = MappedText()
     mapped.add(collapse(text), row, row)

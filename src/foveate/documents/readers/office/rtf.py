@@ -97,7 +97,7 @@ def _mark(rtf: str) -> str:
     groups = [""]  # what the open groups hold: "pict", "fonttbl", "footnote" or text
     formats = [_PLAIN]  # of the text in each
     shown_level = 0
-    fonts = _symbol_fonts(rtf)
+    fonts = dict(_SYMBOL_FONT.findall(rtf))  # that show symbols, by their numbers
     begin = 0  # of the next token that is not picture data
     for match in _TOKEN.finditer(rtf):
         token, word, number = match[0], match[1], match[2] or ""
@@ -149,11 +149,6 @@ def _mark(rtf: str) -> str:
                 token = f"{_OPEN}level{shown_level}{_CLOSE}{token}"
         pieces.append(token)
     return "".join(pieces)
-
-
-def _symbol_fonts(rtf: str) -> dict[str, str]:
-    """Return the names of the fonts that show symbols, by their numbers."""
-    return dict(_SYMBOL_FONT.findall(rtf))
 
 
 def _style_names(rtf: str) -> dict[str, str]:

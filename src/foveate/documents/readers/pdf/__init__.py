@@ -2,9 +2,9 @@
 
 PDFium says where each character is. From there on, each module does one step: `extraction`
 reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
-running heads, `paragraphs` and `tables` group lines, `run_ins` and `headings` find the headings
-and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text.
-`text_layer` places the words of a page over its picture.
+running heads, `paragraphs` and `tables` group lines, `headings` finds the headings and the title,
+`flow` joins paragraphs across columns and pages, `composition` writes the text. `text_layer` places
+the words of a page over its picture.
 """
 
 import re
@@ -41,7 +41,6 @@ from foveate.documents.readers.pdf.headings import (
 )
 from foveate.documents.readers.pdf.lines import Line, find_frames, find_segments, make_lines
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
-from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import find_recognizer
 from foveate.documents.readers.pdf.words import Words, read_words
 from foveate.documents.structure import DocumentError, Landmark
@@ -211,7 +210,6 @@ def _compose(
     blocks = find_blocks(kept, typography)
     title = find_title(blocks, stated_title, typography)
     blocks = [block for block in blocks if not any(block is part for part in title)]
-    blocks = part_run_ins(blocks, outline)
     mark_headings(blocks, outline, typography, authors, bool(title))
     blocks = join_flow(mark_references(tidy_headings(blocks)))
     marks: defaultdict[int, set[str]] = defaultdict(set)

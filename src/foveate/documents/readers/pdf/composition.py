@@ -31,6 +31,7 @@ from foveate.documents.scripts import is_mark, signs
 _CONJUNCTIONS = name_set("und oder bzw sowie and or to bis et ou y o e")
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _REST_OF_ADDRESS = re.compile(r"[\w%~-]*([/_=&?#]|[.-]\w|\d)")
+_ITALIC = 0.1  # share of the characters of a line that begins with a heading in italics
 _CLOSING = frozenset(".,;:!?)]}”’»。，；：！？）」』")
 
 _SHORT = re.compile(r"^([A-Za-zµ\d]{1,2})?$")  # what may have exponents: symbols, units, nothing
@@ -91,6 +92,7 @@ class Composer:
         self._line_numbers = array("q")
         self._pages = array("q")
         self._num_lines = 0
+        self._level = 0  # of the last heading that stands alone
         self.blocks: list[Block] = []
 
     def add_title(self, blocks: Sequence[TextBlock]) -> str:
@@ -100,6 +102,7 @@ class Composer:
     def add(self, block: TextBlock) -> None:
         """Write a block."""
         if block.level:
+            self._level = block.level
             self.blocks.append(Heading(block.level, str(self._write(block.lines))))
         elif block.kind == "table":
             self._add_table(block)
@@ -107,18 +110,18 @@ class Composer:
             self._add_code(block)
         else:
             separator = "\n" if block.kind in ("formula", "reference") else "\n\n"
-            run_in = split_run_in(block.text) if block.kind == "prose" else 0
-            if run_in:
-                self.blocks.append(Heading(1, block.text[:run_in].rstrip(" —–-.:：").capitalize()))
             text = self._write(block.lines, block.skipped, separator)
-            if run_in:
-                shown = str(text)
-                cut = split_run_in(shown)
-                start = text.source_span(0, 1)[0]
-                text = MappedText()
-                text.add(shown[cut:], start + cut, start + len(shown))
+            shown, kind = str(text), block.kind
+            is_set_off = block.lines[0].italic > _ITALIC
+            cut = split_run_in(shown, is_set_off=is_set_off) if kind in ("prose", "item") else 0
+            if cut:
+                heading = shown[:cut].rstrip(" —–-.:：")
+                is_numbered = ")" in heading[:3]  # with a letter below those with a number
+                level = self._level + 1 + heading[0].isalpha() if is_numbered else 1
+                self.blocks.append(Heading(level, heading if is_numbered else heading.capitalize()))
+                text, kind = text.part(cut, len(shown)), "prose"
             if text:
-                self.blocks.append(Prose(text, kind=block.kind))
+                self.blocks.append(Prose(text, kind=kind))
 
     def finish(self, title: str | None, sheets: Sequence[Sheet]) -> ParsedText:
         """Return the whole, with all boxes on the pages as they are shown."""

@@ -176,12 +176,7 @@ def read_property(document: pdfium.PdfDocument, name: str) -> str:
 
 
 def read_page(document: pdfium.PdfDocument, index: int) -> Page:
-    """Read the characters of a page; a damaged page is empty.
-
-    Args:
-        document: The document.
-        index: Index of the page, from 0.
-    """
+    """Read the characters of the page with that index, from 0; a damaged page is empty."""
     page = text = None
     try:
         page = document[index]

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from foveate.documents.headings import is_bare_part
 from foveate.documents.numerals import roman_number
 from foveate.documents.readers.pdf.lines import Line, Segment
 from foveate.documents.readers.pdf.paragraphs import has_note_mark
-from foveate.documents.readers.pdf.tables import cells_of
 from foveate.documents.readers.pdf.words import Words
 
 _ZONE = 0.16  # share of the page's height, at the top and at the bottom, that holds furniture
@@ -37,18 +35,12 @@ class _Row:
     lines: list[Line]
     gap: float  # to the next row towards the middle of the page
     key: str  # its text without the numbers
-    cells: tuple[str, ...]  # of its parts, in the same way
     numbers: tuple[int, ...]
     size: float
 
 
 def remove_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> list[list[Line]]:
-    """Leave out running heads, running feet and page numbers.
-
-    Args:
-        pages: The lines of each page.
-        heights: Height of each page in points.
-    """
+    """Leave out running heads, running feet and page numbers; heights of pages are in points."""
     superfluous: set[int] = set()
     for is_top in (True, False):
         rows = [
@@ -75,7 +67,7 @@ def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) ->
             rows[-1].gap = abs(line.baseline - rows[-1].height)
         if not outside or len(rows) == _MOST_ROWS:
             break
-        rows.append(_Row(page, line.baseline, [line], 0.0, "", (), (), line.size))
+        rows.append(_Row(page, line.baseline, [line], 0.0, "", (), line.size))
     for row in rows:
         row.lines.sort(key=lambda line: line.left)
         text = " ".join(line.text for line in row.lines)
@@ -86,17 +78,8 @@ def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) ->
         if only:
             row.key = "#"
             row.numbers = (_value(only[2]),)
-        elif is_bare_part(text):  # counts chapters, not pages
-            row.key, row.numbers = "".join(text.split()).casefold(), ()
         else:
             row.key = _key(text)
-        if len(row.lines) > 1 or row.lines[0].cells:
-            row.cells = tuple(
-                key
-                for line in row.lines
-                for cell in cells_of(line)
-                if len(key := _key("".join(line.words[slice(*cell)]))) > 4
-            )
     return rows
 
 
@@ -116,11 +99,7 @@ def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
     """Return the rows that are furniture.
 
     They repeat those of near pages, or count the pages, or are where such rows are on other pages.
-    They are set apart from the text.
-
-    Args:
-        pages: The outermost rows of each page.
-        usual_size: Font size of most lines.
+    They are set apart from the text, whose lines mostly are of the usual size.
     """
     certain = _repeated(pages) | _numbered(pages)
     zones: Counter[int] = Counter()
@@ -147,8 +126,7 @@ def _repeated(pages: Sequence[list[_Row]]) -> set[int]:
     by_key: defaultdict[str, list[_Row]] = defaultdict(list)
     for rows in pages:
         for row in rows:
-            for key in {row.key, *row.cells}:
-                by_key[key].append(row)
+            by_key[row.key].append(row)
     fewest = 1 if len(pages) < 4 else 2
     repeated: set[int] = set()
     for rows in by_key.values():

@@ -20,7 +20,6 @@ from foveate.documents.headings import (
 from foveate.documents.readers.pdf.extraction import Bookmark
 from foveate.documents.readers.pdf.paragraphs import (
     NUMBERING,
-    RUN_IN_MARK,
     SECTION_NUMBER,
     TextBlock,
     Typography,
@@ -41,6 +40,7 @@ _THEOREM = re.compile(
 _RUN_IN = re.compile(
     r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I
 )
+_NUMBERED_RUN_IN = re.compile(r"^(?:\d{1,2}|[a-z])\) [^:：]{3,120}[:：]\s*")
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^untitled|^microsoft word|^\w+://|^no title", re.I)
 _LONE_NUMBER = re.compile(rf"\d{{1,3}}|[IVXLC]{{1,6}}|[A-Z]|{NUMBER_WORDS}", re.I)
 _LABELS = ("chapter", "part", "annex")
@@ -78,8 +78,6 @@ def key_of(title: str) -> str:
     """Return the letters and digits of a title without its numbering, for comparisons."""
     title = title.strip()
     plain = NUMBERING.sub("", title)
-    if plain == title and RUN_IN_MARK.match(title.split(None, 1)[0] if title else ""):
-        plain = title.split(None, 1)[-1]
     part = PART_BEFORE.match(plain)
     plain = (plain[part.end() :] if part else "") or plain
     return letters(plain) or letters(title)
@@ -109,9 +107,6 @@ def mark_headings(
     for number, block in enumerate(blocks):
         if block.level or block.kind not in ("prose", "item"):
             continue
-        if block.is_run_in:
-            candidates.append(block)
-            continue
         following = blocks[number + 1] if number + 1 < len(blocks) else None
         score = _score(block, blocks[number - 1] if number else None, following, typography)
         score += 2.0 if id(block) in clauses else 0.0
@@ -121,7 +116,6 @@ def mark_headings(
             continue
         candidates.append(block)
     _set_levels(blocks, candidates, trusted, deepest)
-    _set_run_in_levels(blocks)
 
 
 def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
@@ -343,8 +337,6 @@ def _set_levels(
     part = 0  # the level of the part that sections with the sign § are in
     for block in candidates:
         block.kind = "prose"
-        if block.is_run_in:
-            continue
         depth = 0 if trusted else depths.get(_scheme(block.text), 0) or _depth(block.text)
         block.level = depth or levels[style_of(block)]
         if not trusted and PART_BEFORE.match(block.text):
@@ -355,32 +347,13 @@ def _set_levels(
             block.level = 1
 
 
-def _set_run_in_levels(blocks: Sequence[TextBlock]) -> None:
-    """Put run-in headings below the last other heading, those with letters deeper."""
-    above = 0
-    has_numbers = False
-    for block in blocks:
-        if block.is_run_in and not block.level:
-            is_number = block.text[0].isdigit()
-            has_numbers = has_numbers or is_number
-            block.level = above + 1 + (has_numbers and not is_number)
-        elif block.level and not block.is_run_in:
-            above = block.level
-            has_numbers = False
-
-
 def _scheme(text: str) -> str:
     """Return what counts a heading: "roman" for II., "letter" for A., "number" for 1.; or ""."""
     found = NUMBERING.match(text)
     if not found or (found["numbers"] and "." in found["numbers"]):
         return ""
-    return (
-        "number"
-        if found["numbers"]
-        else "roman"
-        if found["roman"]
-        else "letter" * bool(found["letter"])
-    )
+    kinds = (("number", "numbers"), ("roman", "roman"), ("letter", "letter"))
+    return next((kind for kind, group in kinds if found[group]), "")
 
 
 def _depth(text: str) -> int:
@@ -388,31 +361,24 @@ def _depth(text: str) -> int:
     found = NUMBERING.match(text)
     if not found:
         return 1 if PART_BEFORE.match(text) else 0
-    if found["numbers"]:
-        return int(found["numbers"].count(".")) + 1
-    if found["lettered"]:
-        return int(found["lettered"].count(".")) + 1
-    if found["roman"]:
-        return 1
-    return 0
+    if numbers := found["numbers"] or found["lettered"]:
+        return int(numbers.count(".")) + 1
+    return int(found["roman"] is not None)
 
 
-def split_run_in(text: str) -> int:
-    """Return the length of a heading that a paragraph begins with, such as "Abstract—"; else 0."""
-    found = _RUN_IN.match(text)
+def split_run_in(text: str, *, is_set_off: bool = False) -> int:
+    """Return the length of a heading that a paragraph begins with, such as "Abstract—"; else 0.
+
+    Those with a number, such as "1) Voting: ", have to be set off in italics.
+    """
+    found = _RUN_IN.match(text) or (_NUMBERED_RUN_IN.match(text) if is_set_off else None)
     return found.end() if found else 0
 
 
 def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography) -> list[TextBlock]:
-    """Find the title: that in the metadata, or the largest type on the first page.
+    """Find the blocks of the title: the one that the metadata states, or the largest type.
 
-    Args:
-        blocks: All blocks.
-        stated: The title in the metadata.
-        typography: What is usual in the document.
-
-    Returns:
-        Consecutive blocks; none if there is no title.
+    They are on the first page, and none if there is no title.
     """
     start = blocks[0].page if blocks else 1
     first = [block for block in blocks if block.page == start and block.kind in ("prose", "item")]

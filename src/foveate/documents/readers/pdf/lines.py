@@ -21,7 +21,6 @@ _INDENT = 40.0  # points by which lines of a column may be indented
 _HIGHEST = 1.2  # sizes between the baselines of a line and of a mark in it
 SMALL = 0.85  # of the size of a line: that of a mark in it
 _RAISED = 0.1  # sizes between the baselines of a line and of a small mark, the least
-_EMPHASIZED = 0.2  # share of the characters of an emphasized word that are bold or italic
 _ALIKE = 0.6  # of the widest gap between words, the narrowest of a line that is stretched
 
 
@@ -68,17 +67,13 @@ class Line:
             and the size of its font. One array instead of lists, because a long document has
             millions of words.
         cells: Indices of the words that follow a wide gap.
-        left: Left edge.
-        top: Upper edge.
-        right: Right edge.
-        bottom: Lower edge.
+        left, top, right, bottom: Its edges, in points.
         baseline: Of most of its words.
         size: Size of the font of most characters.
         bold: Share of bold characters.
         italic: Share of italic characters.
         mono: Share of characters of a typewriter font.
         math: Share of characters of a mathematical font.
-        lead: Number of words before the first in ordinary type, neither bold nor italic.
         frame: The frame that it is in.
     """
 
@@ -97,7 +92,6 @@ class Line:
     italic: float
     mono: float
     math: float
-    lead: int
     frame: Frame
     text: str = field(init=False)
 
@@ -171,14 +165,7 @@ def find_frames(segments: Sequence[Segment], words: Words) -> list[tuple[Frame, 
     """Divide a page into frames, in reading order.
 
     Columns have about the same width. What spans several columns (titles, wide figures and tables)
-    separates what is above it from what is below it.
-
-    Args:
-        segments: Those of the page.
-        words: The words of the page.
-
-    Returns:
-        Each frame with its segments.
+    separates what is above it from what is below it. Each frame comes with its segments.
     """
     if not segments:
         return []
@@ -306,13 +293,12 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
     largest, smallest = np.maximum.reduceat(sizes, starts), np.minimum.reduceat(sizes, starts)
     highest = np.minimum.reduceat(places[:, 4], starts)
     lowest = np.maximum.reduceat(places[:, 4], starts)
-    is_emphasized = styles[starts, :2].max(axis=1) > _EMPHASIZED
     lines: list[Line] = []
     for row, (
         indices,
         row_glued,
         cells,
-    ), first, corners, styled, size, is_even, spread, leads in zip(
+    ), first, corners, styled, size, is_even, spread in zip(
         rows,
         ordered,
         starts.tolist(),
@@ -321,7 +307,6 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
         largest.tolist(),
         (largest == smallest).tolist(),
         zip(highest.tolist(), lowest.tolist(), strict=True),
-        is_emphasized.tolist(),
         strict=True,
     ):
         left, top, right, bottom = corners
@@ -342,10 +327,9 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
         if max(baseline - spread[0], spread[1] - baseline) > _RAISED * size:
             texts = _write_marks(texts, row_glued, own, baseline, size)
         cells = [] if _is_stretched(own, cells, frame) else cells
-        lead = _lead(styles[first:last]) if leads else 0
         lines.append(
             Line(page, texts, tuple(row_glued), own, tuple(cells), left, top, right, bottom,
-                 baseline, size, bold, italic, mono, math, lead, frame)
+                 baseline, size, bold, italic, mono, math, frame)
         )  # fmt: skip
     return lines
 
@@ -462,26 +446,3 @@ def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame
         return False
     gaps = boxes[2:, 0] - boxes[1:-1, 2]  # the first word may be the mark of an item
     return bool(gaps.min() > _ALIKE * gaps.max())
-
-
-def _lead(styles: NDArray[np.float32]) -> int:
-    """Return the number of words before the first in ordinary type, if the first is emphasized.
-
-    Typewriter type among bold or italic words counts as bold or italic, too.
-    """
-    emphasis = styles[:, :2].max(axis=1)
-    ordinary = emphasis + styles[:, 2] < 0.5
-    first = int(ordinary.argmax()) if ordinary.any() else len(styles)
-    emphasized = np.flatnonzero(emphasis[:first] > _EMPHASIZED)
-    return int(emphasized[-1]) + 1 if len(emphasized) and not emphasized[0] else 0
-
-
-def part_of(line: Line, first: int, last: int) -> Line:
-    """Return the words of a line from `first` to before `last` as a line of their own."""
-    places = line.places[first:last]
-    return Line(
-        line.page, line.words[first:last], line.glued[first:last], places, (),
-        *_corners(places, np.zeros(1, np.intp))[0], line.baseline, line.size,
-        line.bold, line.italic, line.mono, line.math,
-        min(max(line.lead - first, 0), last - first), line.frame,
-    )  # fmt: skip

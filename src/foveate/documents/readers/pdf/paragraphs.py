@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from foveate.documents.blocks import name_set
-from foveate.documents.headings import is_contents
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
 from foveate.documents.structure import Kind
@@ -26,10 +25,8 @@ NUMBERING = re.compile(
     r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$/])"
 )
 SECTION_NUMBER = re.compile(r"§+\s*\d{1,5}[a-z]?\.?\s+(?=\w)")
-RUN_IN_MARK = re.compile(r"^(?:\d{1,2}\)|[a-z][.)])$")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
-_FEWEST_ENTRIES = 3
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _TERMINAL = tuple('.!?。！？”"»)')
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
@@ -47,14 +44,12 @@ class TextBlock:
         kind: What they are.
         level: Level of the heading that they are; 0 if they are not a heading.
         skipped: Number of words at their beginning that are a mark, such as a bullet.
-        is_run_in: Whether they are a heading whose paragraph continues on the same line.
     """
 
     lines: list[Line]
     kind: Kind = "prose"
     level: int = 0
     skipped: int = 0
-    is_run_in: bool = False
     text: str = field(init=False)
     size: float = field(init=False)  # of the font of most lines
 
@@ -118,12 +113,7 @@ def study(lines: Sequence[Line]) -> Typography:
 
 
 def find_blocks(pages: Sequence[list[Line]], typography: Typography) -> list[TextBlock]:
-    """Group the lines of all pages into blocks.
-
-    Args:
-        pages: The lines of each page, in reading order.
-        typography: What is usual in the document.
-    """
+    """Group the lines of each page, which are in reading order, into blocks."""
     blocks: list[TextBlock] = []
     for lines in pages:
         lines = _without_contents(lines)
@@ -136,8 +126,7 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
     """Leave out tables of contents: lines with leaders, and the lines between them."""
     leading = [number for number, line in enumerate(lines) if _LEADERS.search(line.text)]
     if len(leading) < 3:
-        listed = _announced_contents(lines)
-        return [line for number, line in enumerate(lines) if number not in listed]
+        return list(lines)
     superfluous = set(leading)
     near = {number + shift for number in leading for shift in range(-4, 5)}
     for number in sorted(near.intersection(range(len(lines)))):
@@ -150,31 +139,6 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
         if number + 1 in superfluous and number - 1 in superfluous:
             superfluous.add(number)
     return [line for number, line in enumerate(lines) if number not in superfluous]
-
-
-def _announced_contents(lines: Sequence[Line]) -> set[int]:
-    """Return the indices of a table of contents without leaders: its heading and its entries.
-
-    Its entries end in page numbers that never fall; one of them may take two lines.
-    """
-    order = sorted(range(len(lines)), key=lambda number: lines[number].baseline)
-    start = next((n for n in order if is_contents(lines[n].text)), None)
-    if start is None:
-        return set()
-    found: list[int] = [start]
-    pending: list[int] = []
-    last = entries = 0
-    for number in order[order.index(start) + 1 :]:
-        page = _ENDS_IN_NUMBER.search(lines[number].text)
-        if page and page[1].isdigit() and int(page[1]) >= last:
-            found += [*pending, number]
-            pending = []
-            last, entries = int(page[1]), entries + 1
-        elif pending:
-            break
-        else:
-            pending = [number]
-    return set(found) if entries >= _FEWEST_ENTRIES else set()
 
 
 def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[TextBlock]:
@@ -308,18 +272,13 @@ def _separates(
         return step > 3 * pitch
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
-    if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold):
-        is_title = bool(NUMBERING.match(above.text)) and not line.lead
-        if is_title or _fits(above, line) or above.text.endswith(_TERMINAL):
-            return True
+    ends = _fits(above, line) or NUMBERING.match(above.text) is not None
+    if _differ(above.bold, line.bold) and (ends or above.text.endswith(_TERMINAL)):
+        return True
     are_headings = min(above.bold, line.bold) > 0.9 and _fits(above, line)
     if are_headings and (NUMBERING.match(line.text) or SECTION_NUMBER.match(line.text)):
         return True
-    if (
-        (above.italic > 0.9) != (line.italic > 0.9)
-        and _differ(above.italic, line.italic)
-        and (_fits(above, line) or (number - first == 1 and not line.lead))
-    ):
+    if _differ(above.italic, line.italic) and ends:
         return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
         return True
@@ -337,7 +296,8 @@ def _separates(
 
 
 def _differ(one: float, other: float) -> bool:
-    return abs(one - other) > 0.5
+    """Return whether one line is in a style, such as bold type, and the other is not."""
+    return max(one, other) > 0.9 and abs(one - other) > 0.5
 
 
 def _fits(above: Line, line: Line) -> bool:

@@ -11,7 +11,7 @@ These kinds are recognized:
   previous one
 - listed in a table of contents
 - underlined with `===` or `---`
-- less indented than the text around them, or centred
+- less indented than the text around them
 - in CAPITALS, if a table of contents lists it, or the others are, too, or if there are no others
 
 A text without blank lines is divided by the lengths and the ends of its lines.
@@ -48,7 +48,6 @@ from foveate.documents.readers.plain.lines import (
     ENTRY,
     Chunk,
     TextLine,
-    breaks_on_purpose,
     chunks_of,
     line_blocks,
     mapped,
@@ -136,7 +135,7 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             return None
         first = chunk.shown.split("\n")[0]
         is_centred = chunk.indent >= base + 8
-        if chunk.heading not in ("", "centred") or not _is_title(first):
+        if chunk.heading or not _is_title(first):
             continue
         if is_centred or (index == 0 and chunk.is_line and has_headings):
             lines = chunk.lines
@@ -179,9 +178,7 @@ def _blocks(text: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
 def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
     lines = chunk.lines
     if chunk.is_list:
-        width = max(line.indent + line.end - line.start for line in lines)
-        for part in chunk.parts:
-            yield from _item(text, part, width)
+        yield from (Prose(mapped(text, part), kind="item") for part in chunk.parts)
     elif is_drawn_table(chunk):
         yield from table_rows(text, lines)
     elif is_code(chunk, base):
@@ -196,20 +193,6 @@ def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
         yield Prose(mapped(text, lines), kind="caption")
     else:
         yield Prose(mapped(text, lines))
-
-
-def _item(text: str, lines: list[TextLine], width: int) -> Iterator[Prose]:
-    """Yield an item of a list; its first line is a separate block if it is a title."""
-    if len(lines) > 1:
-        first, second, *_ = (text[line.start : line.end] for line in lines)
-        if (
-            first[-1] not in ".,;:"
-            and second[0].isupper()
-            and breaks_on_purpose(first, second, width - lines[0].indent - 8)
-        ):
-            yield Prose(mapped(text, lines[:1]), kind="item")
-            lines = lines[1:]
-    yield Prose(mapped(text, lines), kind="item")
 
 
 def _references(text: str, chunk: Chunk) -> Iterator[Prose]:

@@ -1,10 +1,10 @@
 """Tables of contents in plain text, which are left out."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from operator import add
 
-from foveate.documents.headings import is_bare_part, is_contents, is_part
+from foveate.documents.headings import is_contents
 from foveate.documents.readers.plain.headings import (
     has_number,
     has_page,
@@ -59,14 +59,14 @@ def _run(
     pending: list[str] = []
     for index in range(start + 1, len(chunks)):
         chunk = chunks[index]
-        firsts = (*listed[:1], *_first(has_number, listed), *_first(_is_titled_part, listed))
-        if any(_is_same(chunk.shown, first) for first in firsts):
+        numbered = (one for one in listed if heading_key(one) != numbered_key(one))
+        if any(_is_same(chunk.shown, first) for first in (*listed[:1], *islice(numbered, 1))):
             break  # the text itself begins
         if is_contents(chunk.shown) or len(chunk.heading) == 1:
             break  # another one, or an underlined heading
         entries = _entries(chunk)
-        may_be_new = len(entries) > 1 or index == start + 1
-        if chunk.heading or _is_entry(entries, index, last_seen, may_be_new):
+        known = sum(last_seen.get(heading_key(one), 0) > index or has_page(one) for one in entries)
+        if chunk.heading or 2 * known > len(entries):
             listed += [*pending, *entries]
             pending, end = [], index + 1
         elif pending or not chunk.is_line:
@@ -81,15 +81,6 @@ def _run(
     return end, [] if listed and marked >= 0.7 * len(listed) else None
 
 
-def _first(is_one: Callable[[str], bool], entries: list[str]) -> Iterator[str]:
-    return islice(filter(is_one, entries), 1)
-
-
-def _is_titled_part(entry: str) -> bool:
-    """Return whether an entry is that of a part with its title: Chapter 1: Loomings."""
-    return is_part(entry) and not is_bare_part(entry) and has_page(entry)
-
-
 def _is_same(heading: str, entry: str) -> bool:
     """Return whether a heading is that of an entry, with its number: 1. X or Chapter 1. X."""
     return heading_key(heading) == heading_key(entry) and numbered_key(heading).endswith(
@@ -97,28 +88,8 @@ def _is_same(heading: str, entry: str) -> bool:
     )
 
 
-def _is_entry(entries: list[str], index: int, last_seen: dict[str, int], may_be_new: bool) -> bool:
-    """Return whether a chunk holds entries: headings that occur later, or numbers and pages.
-
-    Args:
-        entries: What the chunk holds.
-        index: Index of the chunk.
-        last_seen: Index of the last chunk with a key.
-        may_be_new: Whether numbered entries count even if they do not occur later.
-    """
-    listed = sum(
-        last_seen.get(heading_key(entry), 0) > index or has_page(entry) for entry in entries
-    )
-    if may_be_new and listed < len(entries):
-        listed += sum(has_number(entry) for entry in entries)
-    return listed > len(entries) / 2
-
-
 def _entries(chunk: Chunk, skipped: int = 0) -> list[str]:
     """Return the entries that a chunk would hold in a table of contents, joining wrapped ones."""
-    if chunk.is_list and len(chunk.parts) > 1 and not has_number(chunk.shown):
-        shown = iter(chunk.shown.split("\n"))
-        return [" ".join(islice(shown, len(part))) for part in chunk.parts]
     lines = chunk.shown.split("\n")[skipped:]
     indents = [line.indent for line in chunk.lines[skipped:]]
     width = max((map(add, indents, map(columns, lines))), default=0)

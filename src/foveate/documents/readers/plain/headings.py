@@ -46,20 +46,15 @@ _BARE_NUMBER = re.compile(r"[IVXLC]{1,7}|[A-Z]")  # whose depth follows from the
 _PART_LEVELS = {"chapter": 10, "letter": 10, "annex": 10, "section": 12, "scene": 12}
 _NESTING_PARTS = ("part", "title", "article")
 _BOOK_PARTS = ("volume", "book", "chapter", "letter", "act", "scene", "canto")
-_PARAGRAPHS, _CENTRED, _NUMBERS, _UNDERLINED, _CAPITALS, _INDENTED = 15, 19, 20, 40, 50, 60
+_PARAGRAPHS, _NUMBERS, _UNDERLINED, _CAPITALS, _INDENTED = 15, 20, 40, 50, 60
 
 
 def mark_parts(chunks: Iterable[Chunk]) -> None:
     """Mark the headings that can be recognized without their neighbours."""
     for chunk in chunks:
-        if not chunk.heading and not chunk.shown[0].islower():
-            chunk.heading = _kind(chunk)
-
-
-def _kind(chunk: Chunk) -> str:
-    if len(chunk.parts) > 1 or len(chunk.parts[0]) > 2 or len(chunk.shown) > 120:
-        return ""
-    return heading_kind(chunk.shown, is_line=chunk.is_line)
+        is_short = len(chunk.lines) <= 2 and len(chunk.parts) == 1 and len(chunk.shown) <= 120
+        if not chunk.heading and is_short and not chunk.shown[0].islower():
+            chunk.heading = heading_kind(chunk.shown, is_line=chunk.is_line)
 
 
 def mark_listed(chunks: Sequence[Chunk], listed: set[str]) -> None:
@@ -190,7 +185,7 @@ def mark_apart(chunks: Iterable[Chunk], starts: Container[int]) -> None:
 
 
 def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
-    """Mark lines that stand out by their position: less indented than the text, or centred.
+    """Mark lines that stand out by their position: less indented than the text.
 
     Lines in capitals are headings if the contents list them, or if there are no other headings or
     at least half of them are in capitals, too, as long as it is no book.
@@ -239,7 +234,7 @@ def join_titles(chunks: Sequence[Chunk]) -> list[Chunk]:
     titled = {
         index
         for index in bare
-        if chunks[index + 1].heading in ("named", "capitals", "centred")
+        if chunks[index + 1].heading in ("named", "capitals")
         and not is_part(chunks[index + 1].shown)
     }
     if len(plain) > 1 and len(plain) + len(titled) > _MOST * len(bare):
@@ -258,25 +253,16 @@ def join_titles(chunks: Sequence[Chunk]) -> list[Chunk]:
 def _mark_indented(chunks: Sequence[Chunk], base: int) -> None:
     indents = text_indents(chunks)
     outdented: list[Chunk] = []
-    centred: list[Chunk] = []
     for chunk, following in pairwise(chunks):
         if chunk.heading or not _is_title_like(chunk):
             continue
-        if chunk.indent < base and following.indent > chunk.indent:
-            if 10 * indents[chunk.indent] < indents[base]:  # else text is indented like this too
-                outdented.append(chunk)
-        elif (
-            chunk.indent >= base + 8
-            and is_title_case(chunk.shown)
-            and abs(chunk.indent * 2 + len(chunk.shown) - 72) <= 12
-        ):
-            centred.append(chunk)
+        # Else text is indented like this, too.
+        is_rare = 10 * indents[chunk.indent] < indents[base]
+        if chunk.indent < base and following.indent > chunk.indent and is_rare:
+            outdented.append(chunk)
     if len(outdented) > 1:
         for chunk in outdented:
             chunk.heading = f"indented {chunk.indent}"
-    if len(centred) > 1 and len({chunk.shown for chunk in centred}) == len(centred):
-        for chunk in centred:
-            chunk.heading = "centred"
 
 
 def _is_title_like(chunk: Chunk) -> bool:
@@ -320,7 +306,7 @@ def levels_of(kinds: Iterable[str]) -> dict[str, int]:
         elif kind in ("=", "~", "*", "#", "_", "-"):
             level = _UNDERLINED + sum(len(other) == 1 and other != "§" for other in levels)
         else:
-            fixed = {"§": _PARAGRAPHS, "capitals": _CAPITALS, "centred": _CENTRED}
+            fixed = {"§": _PARAGRAPHS, "capitals": _CAPITALS}
             level = (_PART_LEVELS | fixed).get(kind, len(levels))
             if kind == "part" and "annex" in levels:  # schedules may have parts
                 level = levels["annex"] + 1

@@ -22,31 +22,23 @@ _MARKER = re.compile(
     r"|\(?(?P<number>\d{1,3}|[a-z]|[ivxlc]{2,6})[.)]|\((?P<letter>[A-Z])\))\s+(?=\S)"
     r"|(?P<chinese>[（(][一二三四五六七八九十]{1,3}[)）]|[一二三四五六七八九十]{1,3}、|[①-⑳])"
 )
-_COUNT = re.compile(r"\(\d{1,3}\)\s+[a-z]")
+_COUNT = re.compile(r"\(\d{1,3}\)\s+[a-z]")  # of what was just said: five (5) years
 _WIDE = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")  # scripts without spaces
-_PAGE_LINE = re.compile(r"^[^\S\n]*\S[^\n]*\[Page \d+\][^\S\n]*$", re.MULTILINE)
 _END = ".;,!?。；，！？"
 _ENDS_LINE = ".;!?。；！？:{}()=|"  # a line of code or the last one of a paragraph
 _DIGITS = re.compile(r"\d+")
 _MIN_LONG = 40  # characters of a line that is likely text rather than a heading
-_MIN_FULL = 60  # columns of a line that likely goes on with a capital below
 _MIN_WRAPPED, _MAX_WRAPPED = 30, 130  # columns of lines that were wrapped
 _MAX_EDGE = 2  # lines of a running head or foot
 _MIN_PAGES = 3  # on which a running head recurs
 
 
 class TextLine(NamedTuple):
-    """A line that is not blank.
-
-    Attributes:
-        start: Start in the text, without the whitespace around it.
-        end: End in the text.
-        indent: Columns before it.
-    """
+    """A line that is not blank: where it is in the text, without the whitespace around it."""
 
     start: int
     end: int
-    indent: int
+    indent: int  # columns before it
 
 
 @dataclass(slots=True)
@@ -68,7 +60,7 @@ class Chunk:
     @property
     def lines(self) -> list[TextLine]:
         """All its lines."""
-        return self.parts[0] if len(self.parts) == 1 else list(chain.from_iterable(self.parts))
+        return list(chain.from_iterable(self.parts))
 
     @property
     def indent(self) -> int:
@@ -214,12 +206,6 @@ def _body_lines(text: str) -> list[TextLine | None]:
         else:
             lines.append(None)
         offset += len(raw) + 1
-    if not page_starts and len(_PAGE_LINE.findall(text)) >= _MIN_PAGES:
-        page_starts = [
-            index + 1
-            for index, line in enumerate(lines)
-            if line and _PAGE_LINE.match(text[line.start : line.end])
-        ]
     return _without_running_heads(text, lines, page_starts) if page_starts else lines
 
 
@@ -303,11 +289,7 @@ def _lists_apart(text: str, lines: list[TextLine], shown: list[str]) -> Iterator
         yield Chunk([lines[:1]], shown[0], heading="label")
         lines, shown = lines[1:], shown[1:]
     is_marked = _markers(lines, shown)
-    if not any(is_marked):
-        yield Chunk([lines], "\n".join(shown))
-        return
     runs: list[tuple[bool, list[list[TextLine]]]] = []
-    width = usual_width(shown)
     marker = 0  # indentation of the marker of the current item
     for n, (line, starts_item) in enumerate(zip(lines, is_marked, strict=True)):
         in_list, parts = runs[-1] if runs else (False, [])
@@ -316,11 +298,9 @@ def _lists_apart(text: str, lines: list[TextLine], shown: list[str]) -> Iterator
                 runs.append((True, []))
             runs[-1][1].append([line])
             marker = line.indent
-        elif in_list and _is_indented_first(parts, line, shown[n - 1], shown[n], width):
-            parts[-1].append(line)
-            marker = line.indent
         elif in_list and (
-            line.indent < marker or (line.indent == marker and _hangs(parts[-1], marker))
+            (line.indent < marker and shown[n - 1][-1] in _ENDS_LINE)
+            or (line.indent == marker and parts[-1][1:] and parts[-1][1].indent > marker)
         ):
             runs.append((False, [[line]]))
         elif runs:
@@ -332,30 +312,9 @@ def _lists_apart(text: str, lines: list[TextLine], shown: list[str]) -> Iterator
         yield Chunk(parts, "\n".join(inside), is_list)
 
 
-def _hangs(item: list[TextLine], marker: int) -> bool:
-    """Return whether the second line of an item is indented further than its marker."""
-    return len(item) > 1 and item[1].indent > marker
-
-
-def _is_indented_first(
-    items: list[list[TextLine]], line: TextLine, above: str, shown: str, width: int
-) -> bool:
-    """Return whether only the first line of an item is indented, and it runs on at the margin."""
-    outdent = items[-1][0].indent - line.indent
-    return (
-        len(items[-1]) == 1
-        and all(line.indent < item[0].indent for item in items)
-        and above[-1] not in _ENDS_LINE
-        and (shown[0].islower() or columns(above) >= _MIN_FULL)
-        and not breaks_on_purpose(above, shown, int(0.9 * width) - outdent)
-    )
-
-
 def _markers(lines: list[TextLine], shown: list[str]) -> list[bool]:
     """Return which lines begin an item, rather than happen to begin like one."""
     matches = [_MARKER.match(line) for line in shown]
-    if not any(matches):
-        return [False] * len(lines)
     alike = Counter(
         (line.indent, match.lastgroup) for line, match in zip(lines, matches, strict=True) if match
     )
@@ -367,7 +326,7 @@ def _markers(lines: list[TextLine], shown: list[str]) -> list[bool]:
             match is not None
             and (
                 index == 0
-                or (line.indent > lines[index - 1].indent and not _counts(shown[index], previous))
+                or (line.indent > lines[index - 1].indent and not _COUNT.match(shown[index]))
                 or previous[-1] in ":："
                 or (marked[-1] and line.indent == lines[index - 1].indent)
                 or (alike[line.indent, match.lastgroup] > 1 and (previous[-1] in _END))
@@ -384,11 +343,6 @@ def _markers(lines: list[TextLine], shown: list[str]) -> list[bool]:
         if match and marked[-1]:
             numbers[line.indent] = match["number"] or ""
     return marked
-
-
-def _counts(line: str, previous: str) -> bool:
-    """Return whether a number in parentheses repeats the word before it: five (5) years."""
-    return _COUNT.match(line) is not None and previous[-1].isalpha()
 
 
 def _is_next(last: str | None, number: str | None) -> bool:

@@ -6,14 +6,13 @@ each is a paragraph, as word processors export them.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from collections.abc import Sequence
+from itertools import chain
 
 from foveate.documents.headings import TERMS, is_name, is_paper_name, is_references
 from foveate.documents.readers.plain.lines import (
     ENTRY,
     TextLine,
-    begins_item,
     breaks_on_purpose,
     columns,
     is_wrapped,
@@ -36,44 +35,29 @@ _FIRST = re.compile(r"(?:1|I)\.?\s")
 _WORDS = re.compile(r"[A-ZÀ-Þ][^\W\d_]*(?:[\s/&,:'’-]+[^\W\d_]+)*\??")
 _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _SMALL_END = re.compile(r"\b(?:a|an|and|as|by|for|from|in|of|on|or|the|to|via|with|[:,&-])$")
+
 _CLAUSE = re.compile(  # a title has such words at most as a question: How cod are caught
     r"(?!(?:how|what|when|where|which|who|why)\b).*"
     r"\b(?:are|be|been|can|had|has|have|if|is|it|let|such|that|these|this|was|we|were|which|will)\b",
     re.I,
 )
 
-
 Divided = tuple[list[list[TextLine]], frozenset[int]]
 """The lines of each paragraph and heading, and where the headings without a number start."""
 
 
 def divide(text: str, blocks: list[list[TextLine]]) -> Divided:
-    """Divide blocks of lines into paragraphs and headings where blank lines do not.
+    """Divide the lines between blank lines where those do not: see above for the two kinds.
 
-    Args:
-        text: The text.
-        blocks: The lines between blank lines.
-
-    Returns:
-        The same blocks without headings, unless the text is of one of the two kinds.
+    The blocks of other texts are returned as they are.
     """
     lines = list(chain.from_iterable(blocks))
     if _has_long_lines(text, lines):
-        return [part for block in blocks for part in _single_lines(text, block)], frozenset()
-    large = sum(len(block) for block in blocks if _longest_run(text, block) >= _MIN_LINES)
+        return [[line] for line in lines], frozenset()
+    large = sum(len(block) for block in blocks if len(block) >= _MIN_LINES)
     if 2 * large < len(lines) or not is_wrapped([text[one.start : one.end] for one in lines]):
         return blocks, frozenset()
     return _divide_wrapped(text, blocks)
-
-
-def _longest_run(text: str, block: list[TextLine]) -> int:
-    """Return the number of lines of a block or, if indentation shows lists, between their items."""
-    items = (
-        n
-        for n, (line, following) in enumerate(pairwise(block))
-        if line.indent < following.indent and begins_item(text[line.start : line.end])
-    )
-    return max(end - start for start, end in pairwise((0, *items, len(block))))
 
 
 def _has_long_lines(text: str, lines: Sequence[TextLine]) -> bool:
@@ -89,24 +73,6 @@ def _has_long_lines(text: str, lines: Sequence[TextLine]) -> bool:
     total = sum(one.end - one.start for one in lines)
     wrapped = sum(length > 0.9 * widest for length in long)  # at a great width
     return 2 * sum(long) > total and 2 * wrapped < len(long)
-
-
-def _single_lines(text: str, block: list[TextLine]) -> Iterator[list[TextLine]]:
-    """Yield each line by itself, but items of a list, and lines that go on, with those above."""
-    part: list[TextLine] = []
-    for line in block:
-        shown = text[line.start : line.end]
-        is_long = line.end - line.start >= _LONG
-        goes_on = line.indent > 0 or shown[0].islower() or not shown[0].isalnum()
-        if part and (is_long or not (goes_on or begins_item(shown))):
-            yield part
-            part = []
-        part.append(line)
-        if is_long:
-            yield part
-            part = []
-    if part:
-        yield part
 
 
 def _divide_wrapped(text: str, blocks: list[list[TextLine]]) -> Divided:
@@ -199,7 +165,7 @@ def _stands_apart(shown: Sequence[str], n: int, width: int, headings: set[int]) 
         and _WORDS.fullmatch(line) is not None
         and _LONG_WORD.search(line) is not None
         and (line.isupper() or not (_CLAUSE.match(line) or _SMALL_END.search(line)))
-        and (_may_end(above) or (n - 1 in headings and not _number_length(above)))
+        and (_may_end(above) or n - 1 in headings)
         and above.casefold() not in TERMS
         and below[0].isupper()
         and (n + 1 in headings or columns(below) > 0.6 * width)

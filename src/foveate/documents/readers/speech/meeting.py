@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
 from typing import Any
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, compose_text
@@ -42,19 +41,9 @@ def _blocks(data: Mapping[str, Any]) -> Iterator[Block]:
 
 def _topics(topics: Sequence[Mapping[str, Any]], num_turns: int) -> list[int | None]:
     """Return the number of the topic of each turn, the first of several; None without one."""
-    spans = sorted(
-        (max(int(first), 0), number, int(last))
-        for number, topic in enumerate(topics)
-        for first, last in topic["relevant_text_span"]
-    )
-    spans.reverse()
-    opened: list[tuple[int, int]] = []  # a heap of numbers of topics, each with its last turn
-    found: list[int | None] = []
-    for turn in range(num_turns):
-        while spans and spans[-1][0] <= turn:
-            _, number, last = spans.pop()
-            heappush(opened, (number, last))
-        while opened and opened[0][1] < turn:
-            heappop(opened)
-        found.append(opened[0][0] if opened else None)
+    found: list[int | None] = [None] * num_turns
+    for number, topic in reversed(list(enumerate(topics))):
+        for first, last in topic["relevant_text_span"]:
+            turns = range(num_turns)[max(int(first), 0) : max(int(last) + 1, 0)]
+            found[turns.start : turns.stop] = [number] * len(turns)
     return found

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import unescape
 from itertools import pairwise
 
@@ -31,37 +31,13 @@ _MAX_LINES = 40  # of a paragraph, where nothing else ends it
 
 @dataclass(slots=True)
 class _Line:
-    """A line of a cue.
-
-    Attributes:
-        text: Its text without markup.
-        start: When the cue begins, in seconds.
-        end: When the cue ends, in seconds.
-        speaker: Who says it, if the cue names somebody.
-        is_turn: Whether somebody else begins to speak.
-    """
+    """A line of a cue, without markup."""
 
     text: MappedText
-    start: float
+    start: float  # of the cue, in seconds
     end: float
-    speaker: str | None = None
-    is_turn: bool = False
-
-
-@dataclass(slots=True)
-class _Turn:
-    """Lines that somebody says without a pause."""
-
-    speaker: str | None
-    lines: list[_Line] = field(default_factory=list)
-
-    def text(self) -> MappedText:
-        joined = MappedText()
-        for line in self.lines:
-            start, _ = line.text.source_span(0, 1)
-            joined.add(" " if joined else "", start, start)
-            joined.extend(line.text)
-        return joined
+    speaker: str | None = None  # if the cue names somebody
+    is_turn: bool = False  # whether somebody else begins to speak
 
 
 def read(text: str) -> ParsedText:
@@ -75,7 +51,7 @@ def read(text: str) -> ParsedText:
         raise DocumentError("has no subtitles: check that it is WebVTT or SRT.")
     lines = [line for line in _lines(text) if line.text]
     _name_speakers(lines)
-    turns: list[Block] = [Prose(turn.text(), turn.speaker) for turn in _turns(lines)]
+    turns: list[Block] = [Prose(_joined(turn), turn[0].speaker) for turn in _turns(lines)]
     marks = tuple(
         Landmark(line.text.source_span(0, 1)[0], _clock(line.start)) for line in lines if line.text
     )
@@ -158,27 +134,34 @@ def _name_speakers(lines: list[_Line]) -> None:
             line.text = line.text.part(start, len(str(line.text)))
 
 
-def _turns(lines: list[_Line]) -> Iterator[_Turn]:
-    turn: _Turn | None = None
+def _turns(lines: list[_Line]) -> Iterator[list[_Line]]:
+    """Yield the lines that somebody says without a pause."""
+    turn: list[_Line] = []
     for line in lines:
-        if not line.text:
-            continue
-        if turn is None or _begins_turn(turn, line):
-            if turn is not None:
-                yield turn
-            turn = _Turn(line.speaker)
-        turn.lines.append(line)
-    if turn is not None:
+        if turn and line.text and _begins_turn(turn, line):
+            yield turn
+            turn = []
+        turn += [line] if line.text else []
+    if turn:
         yield turn
 
 
-def _begins_turn(turn: _Turn, line: _Line) -> bool:
-    if line.is_turn and (line.speaker is None or line.speaker != turn.speaker):  # None: a dash
+def _joined(lines: list[_Line]) -> MappedText:
+    joined = MappedText()
+    for line in lines:
+        start, _ = line.text.source_span(0, 1)
+        joined.add(" " if joined else "", start, start)
+        joined.extend(line.text)
+    return joined
+
+
+def _begins_turn(turn: list[_Line], line: _Line) -> bool:
+    if line.is_turn and (line.speaker is None or line.speaker != turn[0].speaker):  # None: a dash
         return True
-    last = turn.lines[-1]
+    last = turn[-1]
     is_sentence_end = _SENTENCE_END.search(str(last.text)) is not None
     has_paused = is_sentence_end and line.start - last.end >= _PAUSE
-    return has_paused or len(turn.lines) >= _MAX_LINES
+    return has_paused or len(turn) >= _MAX_LINES
 
 
 def _seconds(timing: re.Match[str], group: int) -> float:

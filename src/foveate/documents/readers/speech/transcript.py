@@ -1,16 +1,11 @@
 """Transcripts: turns that begin with their speaker, with or without a time."""
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 
-from foveate.documents.blocks import Block, Heading, ParsedText, Prose, lift_title
+from foveate.documents.blocks import Block, ParsedText, Prose
 from foveate.documents.readers.plain.lines import TextLine, line_blocks, mapped
 from foveate.documents.readers.speech.fillers import clean
 from foveate.documents.readers.speech.turns import TIME, Turns, find_turns, labelled_turns
-
-_LONG_WORD = re.compile(r"[^\W\d_]{4}")
-_MAX_HEADING = 80
 
 
 def read(text: str) -> ParsedText:
@@ -21,7 +16,7 @@ def read(text: str) -> ParsedText:
     blocks = list(line_blocks(text))
     turns = find_turns(text, blocks) or labelled_turns(text, blocks)
     said, language = clean(list(_blocks(text, turns)))
-    return replace(lift_title(said), language=language)
+    return ParsedText(None, said, language=language)
 
 
 def looks_like_transcript(text: str) -> bool:
@@ -46,28 +41,6 @@ def _blocks(text: str, turns: Turns) -> Iterator[Block]:
         shown = text[start : line.end]
         if index < said_from or not shown.strip() or TIME.fullmatch(shown):
             continue
-        if not opening and _is_heading(text, turns, index):
-            if part:
-                yield Prose(mapped(text, part), speaker)
-                part = []
-            yield Heading(1, shown)
-        else:
-            part.append(TextLine(start, line.end, line.indent))
+        part.append(TextLine(start, line.end, line.indent))
     if part:
         yield Prose(mapped(text, part), speaker)
-
-
-def _is_heading(text: str, turns: Turns, index: int) -> bool:
-    """Return whether a line in capitals stands alone above a turn: DREDGING."""
-    if not turns.may_have_headings or index + 1 not in turns.openings:
-        return False
-    line = turns.lines[index]
-    shown = text[line.start : line.end]
-    return (
-        shown.isupper()
-        and len(shown) <= _MAX_HEADING
-        and shown[0].isalnum()
-        and shown[-1].isalnum()
-        and _LONG_WORD.search(shown) is not None
-        and index in turns.paragraphs
-    )

@@ -59,33 +59,19 @@ _MIN_CHANGES = 0.1  # of the names in headers, from one to the next
 
 
 class Opening(NamedTuple):
-    """What begins a turn.
-
-    Attributes:
-        speaker: Who speaks.
-        length: Characters before what is said.
-        num_lines: Lines before the one with what is said.
-    """
+    """What begins a turn."""
 
     speaker: str
-    length: int
-    num_lines: int = 0
+    length: int  # characters before what is said
+    num_lines: int = 0  # before the one with what is said
 
 
 class Turns(NamedTuple):
-    """The lines of a text, and where turns begin.
-
-    Attributes:
-        lines: The lines.
-        openings: By the index of the line that they begin.
-        paragraphs: Indices of lines that begin a paragraph.
-        may_have_headings: Whether lines in capitals between turns are headings.
-    """
+    """The lines of a text, and where turns begin."""
 
     lines: Sequence[TextLine]
-    openings: Mapping[int, Opening]
-    paragraphs: frozenset[int]
-    may_have_headings: bool = False
+    openings: Mapping[int, Opening]  # by the index of the line that they begin
+    paragraphs: frozenset[int]  # indices of lines that begin a paragraph
 
 
 def match_turn(line: str) -> re.Match[str] | None:
@@ -112,21 +98,22 @@ def find_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns | None:
         return None
     starts = list(accumulate((len(block) for block in blocks), initial=0))[:-1]
     shown = [text[line.start : line.end] for line in lines]
-    if found := _headers(shown):
-        return Turns(lines, found, frozenset(starts))
-    found = _labels(shown, starts)
-    return Turns(lines, found, frozenset(starts), may_have_headings=True) if found else None
+    found = _headers(shown) or _labels(shown, starts)
+    return Turns(lines, found, frozenset(starts)) if found else None
 
 
 def labelled_turns(text: str, blocks: Sequence[Sequence[TextLine]]) -> Turns:
     """Take each line with a name before a colon as a turn, of whatever kind the text is."""
     lines = [line for block in blocks for line in block]
-    openings: dict[int, Opening] = {}
-    for index, line in enumerate(lines):
-        if match := match_turn(text[line.start : line.end]):
-            openings[index] = Opening(match[1], match.end())
+    openings = _openings([text[line.start : line.end] for line in lines])
     starts = accumulate((len(block) for block in blocks), initial=0)
     return Turns(lines, openings, frozenset(starts))
+
+
+def _openings(shown: Sequence[str]) -> dict[int, Opening]:
+    """Return what begins the lines that have a name before a colon, by their indices."""
+    matches = enumerate(map(match_turn, shown))
+    return {n: Opening(match[1], match.end()) for n, match in matches if match}
 
 
 def _recur(speakers: Sequence[str]) -> bool:
@@ -193,11 +180,7 @@ def _seconds(header: str) -> int:
 
 def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
     """Find names before a colon: one of a few recurring names begins most lines or most blocks."""
-    openings = {
-        index: Opening(match[1], match.end())
-        for index, line in enumerate(shown)
-        if (match := match_turn(line))
-    }
+    openings = _openings(shown)
     counts = Counter(opening.speaker for opening in openings.values())
     openings = {n: opening for n, opening in openings.items() if counts[opening.speaker] > 1}
     names = [opening.speaker for opening in openings.values()]
