@@ -65,6 +65,7 @@ HAT = report.STUDIES / "results" / "convergence-hat.json"
 PASSAGES = report.STUDIES / "results" / "convergence-passages.json"
 PASSAGE_SEEDS = report.STUDIES / "results" / "convergence-passage-seeds.json"
 """Cut short by the end of the machine's time; on a corpus of nearly the same documents."""
+MADE_UP = report.STUDIES / "results" / "convergence-made-up.json"
 LONG_SEEDS = report.STUDIES / "results" / "convergence-long-seeds.json"
 IMAGE = report.STUDIES / "convergence.png"
 PAGE = report.STUDIES / "convergence.md"
@@ -130,7 +131,15 @@ def main() -> None:
                 "passage seeds": passage_seeds_table([*passages, *passage_seeds], 1000),
                 "long": run_table(by_rate(long)),
                 "long seeds": seed_table(by_rate(long_seeds)),
-                "sections": section_table(long_seeds),
+                "sections": section_table(
+                    long_seeds, "true sections, rotary", "pseudo-sections, rotary", 3000
+                ),
+                "sections of passages": section_table(
+                    report.load(MADE_UP)["runs"],
+                    "passages of 256, rotary",
+                    "pseudo-sections of passages of 256, rotary",
+                    250,
+                ),
                 "seeds": run_table(seeds),
             }
             report.write_tables(PAGE, tables)
@@ -445,16 +454,16 @@ def passage_seeds_table(of: list[dict[str, Any]], step: int) -> str:
     return report.table(header, rows)
 
 
-def section_table(of: list[dict[str, Any]]) -> str:
+def section_table(of: list[dict[str, Any]], true: str, made_up: str, every: int) -> str:
     """Return by how much true sections are worse than made-up ones, seed by seed."""
-    true, made_up = (
+    pairs = [
         sorted((run for run in of if run["model"] == name), key=lambda run: run["seed"])
-        for name in ("true sections, rotary", "pseudo-sections, rotary")
-    )
-    end, _ = arrived([*true, *made_up])
+        for name in (true, made_up)
+    ]
+    end, _ = arrived([run for runs_of in pairs for run in runs_of])
     rows = []
-    for step in range(3000, end + 1, 2000):
-        losses = [[loss_at(run, "step", step) for run in runs_of] for runs_of in (true, made_up)]
+    for step in range(every, end + 1, every):
+        losses = [[loss_at(run, "step", step) for run in runs_of] for runs_of in pairs]
         gaps = [a - b for a, b in zip(*losses, strict=True)]
         p = ttest_rel(*losses).pvalue
         cells = (
@@ -462,7 +471,7 @@ def section_table(of: list[dict[str, Any]]) -> str:
             report.mean_and_deviation(gaps, digits=3),
         )
         rows.append([f"{step:,}", *cells, f"{p:.2f}"])
-    return report.table(["steps", *(f"seed {run['seed']}" for run in true), "mean", "p"], rows)
+    return report.table(["steps", *(f"seed {run['seed']}" for run in pairs[0]), "mean", "p"], rows)
 
 
 def arrived(measured: list[dict[str, Any]]) -> tuple[int, float]:
