@@ -29,7 +29,7 @@ HEAD = -1
 _CACHED_BYTES = 2**29
 """What Lance may keep in memory of indexes; a quarter as much of what it knows of files."""
 
-_PROBES = 50
+_PROBES = 100
 """Partitions of the index of vectors that are searched. Those of ten million rows have 800 kB each,
 and are read from the disk if they are not among the `_CACHED_BYTES`."""
 
