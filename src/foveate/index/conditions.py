@@ -67,7 +67,7 @@ def as_sql(
         joined.append(f"contains(lower(array_to_string(section, ' › ')), {title})")
     if document is not None:
         joined.append(f"document = {document}")
-    return " AND ".join(f"({one})" for one in joined)
+    return " AND ".join(f"({condition})" for condition in joined)
 
 
 def quote(value: str) -> str:
@@ -89,5 +89,5 @@ def _path_pattern(path: str) -> str:
     parts = ("", f"{os.sep}*", ":*")  # of a folder or an archive; a record
     patterns = [folder + name + part for name in names for folder in folders for part in parts]
     # `fnmatch` says in its own words where a text ends, and has groups that Rust does not know.
-    expressions = [fnmatch.translate(one)[:-2].replace("(?>", "(?:") for one in patterns]
+    expressions = [fnmatch.translate(pattern)[:-2].replace("(?>", "(?:") for pattern in patterns]
     return f"^({'|'.join(expressions)})$"

@@ -296,9 +296,9 @@ class LanceEngine:
 
 def one_of(column: str, values: Iterable[Any]) -> str:
     """Return the condition that a column has one of some values, or one in some ranges."""
-    if ranges := [one for one in values if isinstance(one, range)]:
+    if ranges := [value for value in values if isinstance(value, range)]:
         return " OR ".join(f"{column} >= {x.start} AND {column} < {x.stop}" for x in ranges)
-    listed = [quote(one) if isinstance(one, str) else str(one) for one in values]
+    listed = [quote(value) if isinstance(value, str) else str(value) for value in values]
     return f"{column} IN ({', '.join(listed) or 'NULL'})"
 
 

@@ -222,7 +222,7 @@ class QdrantEngine:
                 "Qdrant on its columns, or search the library that it was exported from"
             )
         try:
-            given = [models.Filter.model_validate_json(one) for one in where]
+            given = [models.Filter.model_validate_json(condition) for condition in where]
         except ValueError as error:
             raise ValueError(
                 f"the condition {' and '.join(where)!r} is no filter of Qdrant in JSON: write it "
@@ -320,7 +320,7 @@ def _filter(matches: Matches, where: models.Filter | None = None) -> models.Filt
     for column, values in matches.items():
         ranges = [models.Range(gte=x.start, lt=x.stop) for x in values if isinstance(x, range)]
         if ranges:
-            inside = [models.FieldCondition(key=column, range=one) for one in ranges]
+            inside = [models.FieldCondition(key=column, range=bounds) for bounds in ranges]
             must.append(models.Filter(should=[*inside]))
         else:
             match = models.MatchAny(any=np.asarray(values).tolist())
