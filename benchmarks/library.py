@@ -7,7 +7,8 @@ Proposals, PEPs and papers of `../shared/data` are written as files, one each, a
 library; the time includes reading and encoding them. Then one of them is changed, and the library
 is brought up to date. Libraries of the given numbers of sentences are made of that one, or of
 `--base`, by copies whose vectors have noise of `--noise` (of length 1 before it is scaled),
-normalized again; their texts are the same, so that as many share a word as do in real ones.
+normalized again. Each text of a copy is found by nine in ten of its words, drawn at random, so that
+copies of a document match a query differently, and as many share a word as do in real ones.
 
 Each of them is searched by a process of its own on two cores, whose memory is measured. A first
 query is one right after the library was opened; the files are in the system's cache by then. Warm
@@ -46,7 +47,7 @@ from foveate import Document, Index
 from foveate.index import lance, search
 from foveate.index.lance import Store
 from foveate.index.records import renumber
-from foveate.index.schema import vectors_of
+from foveate.index.schema import TERMS, hash_term, vectors_of
 from foveate.index.writer import ROWS_PER_FILE, ROWS_WITHOUT_INDEX, Written, write, writing
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
@@ -64,6 +65,9 @@ COMPARED_QUERIES = 30
 """Queries whose hits are compared with those of many candidates."""
 
 MANY_CANDIDATES = 20_000
+
+KEPT_TERMS = 0.9
+"""Share of the terms of a text that a copy has."""
 
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
@@ -174,7 +178,8 @@ def copy_of(rows: pa.Table, copy: int, num_documents: int, noise: float) -> pa.T
         vectors += noise * rng.standard_normal(vectors.shape, np.float32) / len(vectors.T) ** 0.5
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     halves = pa.array(vectors.astype(np.float16).reshape(-1))
-    changed = {
+    changed: dict[str, Any] = thinned(rows, copy) if copy else {}
+    changed |= {
         "file": pc.binary_join_element_wise(f"/copy-{copy}", rows["file"], ""),
         "content_hash": pc.add(rows["content_hash"], copy),  # so that all are shown
         "vector": pa.FixedSizeListArray.from_arrays(halves, vectors.shape[1]),
@@ -183,6 +188,25 @@ def copy_of(rows: pa.Table, copy: int, num_documents: int, noise: float) -> pa.T
         idx = rows.column_names.index(column)
         rows = rows.set_column(idx, rows.schema.field(column), values)
     return rows
+
+
+def thinned(rows: pa.Table, seed: int) -> dict[str, Any]:
+    """Return the columns of terms without some of them."""
+    lists = pc.split_pattern(pc.coalesce(*map(rows.column, TERMS.values())), " ").combine_chunks()
+    terms, owners = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
+    is_kept = np.random.default_rng(seed).random(len(terms)) < KEPT_TERMS
+    is_kept &= pc.not_equal(terms, "").to_numpy(zero_copy_only=False)  # of a text without terms
+    ends = np.bincount(owners[is_kept], minlength=len(rows)).cumsum(dtype=np.int32)
+    starts = pa.array(np.concatenate([[0], ends]), pa.int32())
+    words = terms.filter(pa.array(is_kept)).dictionary_encode()
+    hashes = np.array([*map(hash_term, words.dictionary.to_pylist())], np.uint32)
+    hashes = pa.array(hashes[words.indices.to_numpy()])
+    texts = pc.binary_join(pa.ListArray.from_arrays(starts, words.cast(pa.string())), " ")
+    of_level = {
+        column: pc.if_else(pc.equal(rows["level"], level), texts, None)
+        for level, column in TERMS.items()
+    }
+    return {**of_level, "hashes": pa.ListArray.from_arrays(starts, hashes)}
 
 
 def rows_of(path: Path, column: str) -> pa.ChunkedArray:

@@ -86,10 +86,9 @@ def summarize(
     if not engine.state.num_documents:
         return Summary("", ())
     request = Request(query, engine, encoder, "document", condition)
-    documents, _ = request.units(_DOCUMENTS)
+    documents, _, inside = request.units(_DOCUMENTS)
     if not documents.num_rows:
         return Summary("", ())
-    inside = request.inside(documents)
     keys: list[int] = []
     spans: list[Span] = []
     numbers: list[int] = []

@@ -64,12 +64,8 @@ class Engine(Protocol):
         """
         ...
 
-    def nearest_sections(self, vector: npt.NDArray[np.float32], k: int) -> Ids:
-        """Propose the sections whose vectors are closest to a vector, as `candidates` does."""
-        ...
-
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
-        """Read rows that were proposed, each once, in any order."""
+        """Read rows that were proposed, in their order."""
         ...
 
     def read(

@@ -29,6 +29,7 @@ HEAD = -1
 _CACHED_BYTES = 2**29
 """What Lance may keep in memory of indexes; a quarter as much of what it knows of files."""
 
+_REFINE = 4
 _PROBES = 100
 """Partitions of the index of vectors that are searched. Those of ten million rows have 800 kB each,
 and are read from the disk if they are not among the `_CACHED_BYTES`."""
@@ -245,7 +246,13 @@ class LanceEngine:
         """See `Engine`."""
         from lance.query import MatchQuery
 
-        by_vector = {"column": "vector", "k": k, "metric": "dot", "nprobes": _PROBES}
+        by_vector = {
+            "column": "vector",
+            "k": k,
+            "metric": "dot",
+            "nprobes": _PROBES,
+            "refine_factor": _REFINE,
+        }
         nearest = [
             self._threads.submit(self._propose, where, nearest={**by_vector, "q": vector})
             for vector in vectors
@@ -256,10 +263,6 @@ class LanceEngine:
             matching = self._propose(where, full_text_query=query, limit=k)
         return np.concatenate([future.result() for future in nearest]), matching
 
-    def nearest_sections(self, vector: npt.NDArray[np.float32], k: int) -> Ids:
-        """See `Engine`."""
-        return self.candidates(vector[None], (), k, "section", "level = 'section'")[0]
-
     def _propose(self, where: str | None, **query: Any) -> Ids:
         options: dict[str, Any] = {"with_row_id": True, "disable_scoring_autoprojection": True}
         rows = self.store.read(self.table, [], where, prefilter=True, **options, **query)
@@ -268,7 +271,8 @@ class LanceEngine:
 
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         """See `Engine`."""
-        return self.read(columns, {"_rowid": np.unique(ids)})
+        rows = self.read(["_rowid", *columns], {"_rowid": np.unique(ids)})
+        return rows.take(pc.index_in(pa.array(ids), rows["_rowid"]))
 
     def read(
         self,

@@ -249,10 +249,6 @@ class QdrantEngine:
             matching = self._propose(query, "terms", _filter({"level": [level]}, where), k)
         return np.concatenate(nearest), matching
 
-    def nearest_sections(self, vector: npt.NDArray[np.float32], k: int) -> Ids:
-        """See `Engine`."""
-        return self._propose(vector.tolist(), "vector", _filter({"level": ["section"]}), k)
-
     def _propose(self, query: Any, using: str, where: models.Filter | None, k: int) -> Ids:
         with self.store.explained():
             response = self.store.client.query_points(
@@ -270,7 +266,8 @@ class QdrantEngine:
         client, collection = self.store.client, self.store.collection
         with self.store.explained():
             found = client.retrieve(collection, np.unique(ids).tolist(), **_of(columns))
-        return self._rows(found, columns)
+        points = {point.id: point for point in found}
+        return self._rows([points[idx] for idx in ids.tolist()], columns)
 
     def _rows(self, points: Sequence[Any], columns: Sequence[str]) -> pa.Table:
         """Return the rows that points are."""
@@ -348,7 +345,8 @@ def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
     """
     for row in in_microseconds(rows).to_pylist():
         vector, level = row.pop("vector"), row["level"]
-        terms, frequencies = np.unique(row[TERMS[level]].split(), return_counts=True)
+        listed = {of_level: row.pop(column) for of_level, column in TERMS.items()}
+        terms, frequencies = np.unique(listed[level].split(), return_counts=True)
         length = frequencies.sum() / totals.mean_length(level)
         values = frequencies / (frequencies + held_back(length))
         sparse = dict(zip(map(_dimension, terms.tolist()), values.tolist(), strict=True))

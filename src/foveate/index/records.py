@@ -3,8 +3,9 @@
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import index
 from pathlib import PurePath
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from foveate.documents import Box, Document, Span
 from foveate.index.engine import Engine, fetch
-from foveate.index.schema import TERMS, pack_keys, schema
+from foveate.index.schema import TERMS, hash_term, pack_keys, schema
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import Level
 
@@ -162,9 +163,9 @@ def _hash(content: dict[str, Any]) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _terms(level: Level, texts: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Return the column of terms, each between two spaces of its own."""
-    return {TERMS[level]: "".join(f" {term} " for text in texts for term in text)}
+def _terms(level: Level, texts: Iterable[Sequence[str]]) -> dict[str, Any]:
+    listed = [*chain.from_iterable(texts)]
+    return {TERMS[level]: " ".join(listed), "hashes": [*map(hash_term, listed)]}
 
 
 def _place(number: int, level: Level, position: int, span: Span) -> dict[str, Any]:

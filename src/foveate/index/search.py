@@ -19,7 +19,8 @@ from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, fetch, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
-from foveate.index.schema import TERMS, documents_of, pack_keys, positions_of, vectors_of
+from foveate.index.schema import documents_of, hash_term, pack_keys, positions_of, vectors_of
+from foveate.index.statistics import count_terms
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
@@ -53,25 +54,26 @@ frequent, so that they count little, and are looked up slowly."""
 _UNITS_PER_RESULT = 8
 """Sections or documents that each way of searching proposes for each one that is looked for."""
 
-_COMPARED_PER_RESULT = 4
-"""Sections or documents, of which all sentences are compared, for each one that is looked for."""
+_COMPARED_PER_RESULT = 2
+"""Sections or documents, of which all sentences are compared at a time, for each one that is looked
+for."""
 
 _BEST_PER_PASSAGE = 2
 """Sentences around which passages are looked for at first, for each one that is looked for."""
 
-_LEAST_UNITS = 80
+_LEAST_UNITS = 160
 """How many sections or documents each way of searching proposes, at least."""
 
-_SCORED = ("key", "section_position", "vector", TERMS["sentence"])
+_SCORED = ("key", "section_position", "vector", "hashes")
 """What a sentence is scored by. Each column of a few hundred rows costs a millisecond."""
+
+_PLACED = ("key", "section_position", "vector")
+"""What the section or document of a sentence is proposed by."""
 
 _ORDER = ("file", "member", "key")
 """The order of what matches equally."""
 
 _NEIGHBOURS = (*_SCORED, "file", "member", "text", "language", "content_hash")
-_COMPARED = ("key", "section_position", "vector")
-"""What the sentences in a section or document are compared by."""
-
 _WHOLE = slice(1)
 """The vector of the whole query, before those of its sentences."""
 
@@ -123,7 +125,7 @@ class Request:
 
     def sentences(self, top_k: int) -> pa.Table:
         """Return the sentences that match best, best first, with a column `score`."""
-        proposed = np.concatenate(self._candidates(top_k, "sentence"))
+        proposed = np.unique(np.concatenate(self._candidates(top_k, "sentence")))
         rows = of_level(self.engine.take(proposed, _SCORED), "sentence")
         # Sections have long texts, and cannot add enough to bring all sentences among the best.
         _, of_section, _, of_section_words = self._sentence_weights
@@ -135,74 +137,79 @@ class Request:
         rows = rows.append_column("score", pa.array(scores))
         return rows.take(np.lexsort((keys_of(rows), -scores))[:top_k])
 
-    def units(self, top_k: int) -> tuple[pa.Table, Floats]:
-        """Return the rows of the sections or documents that match best, best first, and scores."""
+    def units(self, top_k: int) -> tuple[pa.Table, Floats, pa.Table]:
+        """Find the sections or documents that match best.
+
+        Returns:
+            Their rows, best first; their scores; and the sentences in them that satisfy the
+            condition, in their order. Those of a section are the sentences directly in it or, if
+            there are none, all.
+        """
         level: Level = "section" if self.by == "section" else "document"
         # Only sentences say whether they satisfy a condition.
         nearest, matching = self._candidates(top_k, "sentence" if self.condition else level)
-        close = of_level(self.engine.take(nearest, _COMPARED), "sentence")
+        num_units = max(_LEAST_UNITS, _UNITS_PER_RESULT * top_k)
+        proposed = self.engine.take(np.concatenate([matching[:num_units], nearest]), _PLACED)
+        of_words = proposed[: len(matching[:num_units])]
+        close = of_level(proposed[len(of_words) :], "sentence")
         owners, cosines = self._owners(close), self._cosines(close, self._parts)
         # Their texts are long, so that only the likeliest are read.
-        num_units = max(_LEAST_UNITS, _UNITS_PER_RESULT * top_k)
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
-        of_words = self.engine.take(matching[:num_units], ["key", "section_position"])
-        by_words = self._owners(of_words) if self.condition else keys_of(of_words)
-        keys = [*dict.fromkeys(by_closeness)][:num_units] + by_words.tolist()
-        if level == "section" and not self.condition:
-            ids = self.engine.nearest_sections(self._vectors[0], num_units)
-            keys += keys_of(self.engine.take(ids, ["key"])).tolist()
-        columns = [*_ORDER, *_SIZES, "content_hash", "vector", TERMS[level]]
-        rows = fetch(self.engine, np.unique(np.array(keys, np.int64)), columns)
+        keys = [*dict.fromkeys(by_closeness)][:num_units]
+        keys += (self._owners(of_words) if self.condition else keys_of(of_words)).tolist()
+        keys += keys_of(of_level(proposed, level)).tolist()
+        columns = [*_ORDER, *_SIZES, "content_hash", *(["vector"] * (level == "section")), "hashes"]
+        rows = self.engine.read(columns, {"key": np.unique(np.array(keys, np.int64))})
         if not rows.num_rows:
-            return rows, np.zeros(0)
-        rows, self.copied = _without_copies(rows)
+            return rows, np.zeros(0), rows
+        rows, self.copied = _without_copies(self._with_scores(rows, level))
         rows = rows.sort_by("key")
-        rows = rows.append_column("matched", pa.array(self._match_words(rows, level)))
         # What no sentence of a section proposes is less close than all that was proposed.
-        closest = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
-        closest[rows["own_sentences"].to_numpy() == 0] = 0
+        most = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
+        most[rows["own_sentences"].to_numpy() == 0] = 0
         is_there = np.isin(owners, keys_of(rows))
         place = np.searchsorted(keys_of(rows), owners[is_there])
-        np.maximum.at(closest, place, cosines[is_there])
-        estimates = self._score_units(rows, closest)
-        rows = rows.take(_order(estimates, rows)[: _COMPARED_PER_RESULT * top_k])
+        np.maximum.at(most, place, cosines[is_there])
+        least = np.full_like(most, -1)
+        if not self.condition:  # which may exclude the closest sentences
+            least[place] = most[place]
 
-        inside = self._inside(rows, rows["own_sentences"].to_numpy(), _COMPARED)
-        if self.condition:
-            allowed = np.unique(self._owners(self._allowed(inside)))
-            rows = rows.filter(pa.array(np.isin(keys_of(rows), allowed)))
-        cosines, owners = self._cosines(inside, self._parts), self._owners(inside)
-        closest = np.zeros((rows.num_rows, cosines.shape[1]))
-        for i, key in enumerate(rows["key"].to_pylist()):
-            if (is_inside := owners == key).any():
-                closest[i] = cosines[is_inside].max(0)
-        scores = self._score_units(rows, closest)
+        is_compared = np.zeros(rows.num_rows, np.bool_)
+        inside = []
+        while True:
+            scores, at_most = self._score_units(rows, least), self._score_units(rows, most)
+            threshold = np.partition(scores, -top_k)[-top_k] if top_k < len(scores) else -np.inf
+            remaining = np.flatnonzero(~is_compared & (at_most >= threshold))
+            if not len(remaining):
+                break
+            order = np.argsort(-at_most[remaining], kind="stable")
+            compared = remaining[order[: _COMPARED_PER_RESULT * top_k]]
+            sentences = self._inside(rows.take(compared))
+            cosines, owners = self._cosines(sentences, self._parts), self._owners(sentences)
+            for i, key in zip(compared, keys_of(rows)[compared], strict=True):
+                of_unit = cosines[owners == key]
+                least[i] = most[i] = of_unit.max(0) if len(of_unit) else 0
+            is_compared[compared] = True
+            inside.append(sentences)
         best = _order(scores, rows)[:top_k]
-        return rows.take(best), scores[best]
+        rows, scores = rows.take(best), scores[best]
 
-    def inside(self, units: pa.Table) -> pa.Table:
-        """Return the sentences in sections or documents that satisfy the condition, in their order.
+        allowed = pa.concat_tables(inside)
+        allowed = allowed.filter(pa.array(np.isin(self._owners(allowed), keys_of(rows))))
+        if self.condition:
+            keys = keys_of(fetch(self.engine, keys_of(allowed), ["key"], self.condition))
+            allowed = allowed.filter(pa.array(np.isin(keys_of(allowed), keys)))
+        without = rows.filter(pc.equal(rows["own_sentences"], 0))
+        if without.num_rows:
+            allowed = pa.concat_tables([allowed, self._inside(without, "all_sentences")])
+        _, first = np.unique(keys_of(allowed), return_index=True)  # sections may be in sections
+        return rows, scores, allowed.take(first)
 
-        Those of a section are the sentences directly in it or, if there are none, all.
-        """
-        return self._allowed(self._inside(units, _num_inside(units), _SCORED))
-
-    def _inside(
-        self, units: pa.Table, sizes: npt.NDArray[np.integer], columns: Sequence[str]
-    ) -> pa.Table:
-        """Return the first so many sentences in sections or documents, in their order."""
+    def _inside(self, units: pa.Table, number: str = "own_sentences") -> pa.Table:
+        """Return the first sentences in sections or documents, as many as a column says."""
         firsts = _first_keys(units)
-        runs = [*map(range, firsts.tolist(), (firsts + sizes).tolist())]
-        rows = self.engine.read(columns, {"key": runs})
-        _, first = np.unique(keys_of(rows), return_index=True)  # sections may be in sections
-        return rows.take(first)
-
-    def _allowed(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that satisfy the condition."""
-        if not self.condition:
-            return rows
-        allowed = fetch(self.engine, keys_of(rows), ["key"], self.condition)
-        return rows.filter(pa.array(np.isin(keys_of(rows), keys_of(allowed))))
+        runs = [*map(range, firsts.tolist(), (firsts + units[number].to_numpy()).tolist())]
+        return self.engine.read(_SCORED, {"key": runs})
 
     def _candidates(self, top_k: int, level: Level) -> tuple[Ids, Ids]:
         """Have the engine propose rows, see `Engine.candidates`."""
@@ -241,7 +248,7 @@ class Request:
         """Return what sections add to the scores of the sentences directly in them."""
         _, of_section, _, of_words = self._sentence_weights
         if new := sorted({*keys.tolist()} - self._of_sections.keys()):
-            columns = ["key", TERMS["section"], *(["vector"] if of_section else [])]
+            columns = ["key", "hashes", *(["vector"] if of_section else [])]
             sections = fetch(self.engine, np.array(new), columns)
             scores = of_words * self._match_words(sections, "section")
             if of_section:
@@ -249,23 +256,25 @@ class Request:
             self._of_sections.update(zip(sections["key"].to_pylist(), scores.tolist(), strict=True))
         return np.array([self._of_sections[key] for key in keys.tolist()])
 
+    def _with_scores(self, rows: pa.Table, level: Level) -> pa.Table:
+        """Return sections or documents with what their scores are without the closest sentence."""
+        *_, of_words = self._weights.sections if level == "section" else self._weights.documents
+        scores = of_words * self._match_words(rows, level)
+        if level == "section":
+            scores += self._weights.sections[1] * self._cosines(rows, _WHOLE)[:, 0]
+            rows = rows.drop_columns(["vector"])
+        return rows.drop_columns(["hashes"]).append_column("score", pa.array(scores))
+
     def _score_units(self, rows: pa.Table, closest: Floats) -> Floats:
         """Return the scores of some sections or documents: `(rows,)`.
 
         Args:
-            rows: Their rows, with a column of how they match the words.
+            rows: What `_with_scores` returns.
             closest: `(rows, parts)`, the highest cosine of a sentence in them.
         """
-        if self.by == "document":
-            of_closest, of_words = self._weights.documents
-            scores = of_closest * closest.mean(1) + of_words * rows["matched"].to_numpy()
-        else:
-            of_closest, of_section, of_words = self._weights.sections
-            scores = of_closest * closest[:, 0]
-            scores += of_section * self._cosines(rows, _WHOLE)[:, 0]
-            scores += of_words * rows["matched"].to_numpy()
-        rounded: Floats = scores.round(5)
-        return rounded
+        weights = self._weights.sections if self.by == "section" else self._weights.documents
+        scores: Floats = weights[0] * closest.mean(1) + rows["score"].to_numpy()
+        return scores.round(5)
 
     @property
     def _parts(self) -> slice:
@@ -286,16 +295,11 @@ class Request:
 
     def _match_words(self, rows: pa.Table, level: Level) -> Floats:
         """Return b of `foveate.tasks.bm25.bm25` of texts of a level: `(rows,)`."""
-        scores = np.zeros(rows.num_rows)
-        if not self._terms or not rows.num_rows:
-            return scores
-        texts = rows[TERMS[level]].to_pylist()  # in which Python counts faster than Arrow
-        num_terms = np.array([text.count(" ") / 2 for text in texts])
-        limits = held_back(num_terms / self.engine.state.totals.mean_length(level))
-        for term, weight in zip(self._terms, self._weigh_terms(level), strict=True):
-            pattern = f" {term} "
-            counts = np.array([text.count(pattern) for text in texts])
-            scores += weight * counts / (counts + limits)
+        counts, lengths = count_terms(rows["hashes"], [*map(hash_term, self._terms)])
+        relative_lengths = lengths / self.engine.state.totals.mean_length(level)
+        scores: Floats = (
+            counts / (counts + held_back(relative_lengths)[:, None]) @ (self._weigh_terms(level))
+        )
         return scores
 
 
@@ -360,10 +364,9 @@ def _around(request: Request, sentences: pa.Table) -> pa.Table:
 
 def _units(request: Request, top_k: int) -> list[Hit]:
     """Return the sections or documents that match best, with the best sentence in each."""
-    rows, scores = request.units(top_k)
+    rows, scores, inside = request.units(top_k)
     if not rows.num_rows:
         return []
-    inside = request.inside(rows)
     keys, sentence_scores = keys_of(inside), request.score_sentences(inside)
     firsts = _first_keys(rows)
     starts = np.searchsorted(keys, firsts)

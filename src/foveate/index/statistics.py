@@ -87,7 +87,7 @@ def count(rows: pa.Table) -> tuple[npt.NDArray[np.int64], WordCounts]:
     counts = []
     for i, level in enumerate(LEVELS):
         texts = rows[TERMS[level]].filter(pc.equal(rows["level"], level))
-        split = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts)).combine_chunks()
+        split = pc.utf8_split_whitespace(texts).combine_chunks()
         terms = pa.table({"text": pc.list_parent_indices(split), "word": split.flatten()})
         terms = terms.filter(pc.not_equal(terms["word"], ""))  # of a text without terms
         totals[:, i] = len(split), len(terms)
@@ -96,3 +96,21 @@ def count(rows: pa.Table) -> tuple[npt.NDArray[np.int64], WordCounts]:
         frequencies[:, i] = words.field("counts")
         counts.append(WordCounts(words.field("values"), frequencies))
     return totals, WordCounts.total(counts)
+
+
+def count_terms(
+    hashes: pa.ChunkedArray, wanted: Sequence[int]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Count how often each text has each of some terms, all given by their hashes.
+
+    Returns:
+        `(texts, terms)`; and `(texts,)`, how many terms each text has.
+    """
+    lists = hashes.combine_chunks()
+    found, lengths = lists.flatten().to_numpy(), pc.list_value_length(lists).to_numpy()
+    ends = lengths.cumsum()
+    counts = np.zeros((len(lists), len(wanted)), np.int64)
+    for i, term in enumerate(wanted):
+        having = np.searchsorted(ends, np.flatnonzero(found == term), side="right")
+        counts[:, i] = np.bincount(having, minlength=len(lists))
+    return counts, lengths

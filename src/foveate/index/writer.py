@@ -282,7 +282,11 @@ class Writer:
             if with_vectors and not has_index and num_rows >= LEAST_FOR_VECTOR_INDEX:
                 _log.info("%s: indexing the vectors of %s rows", self.store.place, f"{num_rows:,}")
                 table = table.create_index(
-                    "vector", "IVF_RQ", metric="dot", num_partitions=round(num_rows**0.5)
+                    "vector",
+                    "IVF_RQ",
+                    metric="dot",
+                    num_partitions=round(num_rows**0.5),
+                    num_bits=1,
                 )
             table.cleanup_old_versions(timedelta(0))
             self.table = table
