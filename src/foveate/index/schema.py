@@ -144,7 +144,7 @@ def are_of(keys: npt.NDArray[np.int64], level: Level) -> npt.NDArray[np.bool_]:
 
 
 def hash_term(term: str) -> int:
-    """Return what stands for a term where terms are counted. Of 100,000 terms, about two share one."""
+    """Return what stands for a term where terms are counted; of 100,000, about two share theirs."""
     return zlib.crc32(term.encode())
 
 
