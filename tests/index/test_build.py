@@ -11,7 +11,7 @@ import pytest
 
 import foveate.index
 from foveate import Document, Encoder, Index, read_documents
-from foveate.index import LibraryError, LockedError, build, reading, sources
+from foveate.index import LibraryError, LockedError, build, sources, units
 from foveate.index.identity import identify
 from foveate.index.writer import write_lock
 from foveate.models.tree_bert import TreeBertModel
@@ -148,7 +148,7 @@ def test_documents_replace_those_of_their_name(index):
 
 
 def test_collections_are_one_file_of_many_documents(index, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 30)
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 30)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 60)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(f'{{"text": "Cod number {i} swims."}}\n' for i in range(9)))
@@ -188,7 +188,7 @@ def test_patterns_lists_and_loops_of_links(index, folder):
 
 
 def test_a_file_that_is_named_twice_is_added_once(index, folder, monkeypatch):
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)  # it is written, but not committed
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)  # it is written, but not committed
     assert index.add([folder / "salt.txt", folder]).num_documents == len(index) == len(PARTS)
 
 

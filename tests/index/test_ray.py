@@ -11,11 +11,11 @@ import torch
 
 import foveate
 from foveate import Document, Index
-from foveate.index import build, reading
+from foveate.index import build, units
 from foveate.index.identity import identify
 from foveate.index.lance import Store
-from foveate.index.reading import File
 from foveate.index.records import FileRecord
+from foveate.index.units import File
 from library_check import problems
 
 pytest.importorskip("ray", reason="Ray is not installed")
@@ -60,7 +60,7 @@ def pretended(monkeypatch):
 @pytest.fixture
 def many(folder, monkeypatch):
     """A folder of several units of files, one of them in several parts."""
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", SIZE)
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", SIZE)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2 * SIZE)
     herring = "".join(f'{{"text": "Herring {i} swims. It is small."}}\n' for i in range(33))
     (folder / "herring.jsonl").write_text(herring)
@@ -76,7 +76,7 @@ def worker(notes, deadly, deaths):
 
     class Worker(on_ray._Worker):
         def encode(self, unit):
-            reading.BATCH_CHARACTERS = SIZE
+            units.BATCH_CHARACTERS = SIZE
             if deadly in [PurePath(file.record.name).name for file in unit]:
                 with (notes / deadly).open("a") as file:
                     file.write(".")
@@ -128,7 +128,7 @@ def test_workers_write_the_rows_that_one_process_writes(
 @pytest.mark.skipif(not NIGHTLY, reason="Ray takes long to replace a worker")
 def test_files_that_no_worker_survives_are_named(index, many, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "_Worker", worker(tmp_path, "herring.jsonl", deaths=99))
-    monkeypatch.setattr(reading, "FILES_PER_UNIT", 1)
+    monkeypatch.setattr(units, "FILES_PER_UNIT", 1)
     with pytest.raises(ValueError, match="ended every process that did so"):
         index.add(many, cluster=RayCluster())
     index.add(many)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate import Document, Index
-from foveate.index import LibraryError, LockedError, build, lance, reading, writer
+from foveate.index import LibraryError, LockedError, build, lance, units, writer
 from foveate.index.lance import Store
 from foveate.index.schema import TERMS
 from foveate.index.statistics import Totals, WordCounts, count
@@ -35,7 +35,7 @@ def test_the_library_survives_being_killed(tmp_path):
 
 
 def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, monkeypatch):
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 3)
     index.add(folder)
@@ -266,7 +266,7 @@ def test_counted_words_are_those_of_the_rows(texts):
 
 
 def test_libraries_get_indexes_and_few_files(index, monkeypatch):
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 4)
     monkeypatch.setattr(writer, "ROWS_WITHOUT_INDEX", 10)
