@@ -5,6 +5,8 @@ import gzip
 import hashlib
 import importlib
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -79,6 +81,23 @@ def test_an_old_file_of_known_size_and_time_is_not_read(index, folder, monkeypat
     index.add(folder)
     monkeypatch.setattr(sources, "hashlib", None)
     assert index.add(folder).unchanged == 4
+
+
+def test_a_model_is_loaded_only_to_encode(index, folder):
+    index.add(folder)
+    (folder / "empty.txt").write_text("")
+    script = (
+        "import sys; from foveate import Index\n"
+        "for is_loaded in (False, True):\n"
+        "    changes = Index.open(sys.argv[1]).add(sys.argv[2], on_error=lambda *error: None)\n"
+        "    print(changes.unchanged, changes.updated)\n"
+        "    assert ('torch' in sys.modules) == is_loaded\n"
+        "    open(sys.argv[2] + '/salt.txt', 'a').write('It is salty.')\n"
+    )
+    command = [sys.executable, "-c", script, index.path, folder]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout == "4 0\n3 1\n"
+    assert problems(index) == []
 
 
 def test_folders_of_messages_are_watched_as_a_whole(index, tmp_path):

@@ -11,7 +11,7 @@ import socket
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache
 from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any
@@ -178,6 +178,7 @@ class _Worker:
         self._counter = counter
         self._store = store
         self._index = Index(store, **placed)
+        self._encoder = cache(self._load_encoder)
         self._options = options
         self._version = version
 
@@ -188,12 +189,9 @@ class _Worker:
                 f"{socket.gethostname()} has foveate {__version__}, and the machine that commits "
                 f"has {self._version}: install the same on all machines"
             )
-        return add_unit(
-            unit, self._store, lambda: self._encoder, self._new_documents, self._options
-        )
+        return add_unit(unit, self._store, self._encoder, self._new_documents, self._options)
 
-    @cached_property
-    def _encoder(self) -> Encoder:
+    def _load_encoder(self) -> Encoder:
         encoder = self._index.encoder
         check_model(self._store.place, self._index.state.model, identify(encoder))
         return encoder

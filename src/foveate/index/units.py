@@ -103,7 +103,7 @@ def add_unit(
     unwritten = 0  # characters
 
     def write_batch() -> None:
-        made = _encode(batch, new_documents(len(batch)), encoder())
+        made = renumber(_encode(batch, encoder()), new_documents(len(batch)))
         added.written.append(write(made, store.open(), store))
         batch.clear()
 
@@ -146,11 +146,9 @@ def _documents(
     return read_documents(file.content.path, on_error=note, **options)
 
 
-def _encode(
-    documents: Sequence[tuple[FileRecord, int, Document]], first: int, encoder: "Encoder"
-) -> pa.Table:
-    """Return the rows of documents, which are numbered from `first`."""
+def _encode(documents: Sequence[tuple[FileRecord, int, Document]], encoder: "Encoder") -> pa.Table:
+    """Return the rows of documents, numbered from 0."""
     from foveate.index.vectors import add_vectors  # which loads torch
 
     vectors = encoder.encode([document for *_, document in documents], show_progress=False)
-    return renumber(add_vectors(rows(documents), vectors), first)
+    return add_vectors(rows(documents), vectors)
