@@ -67,6 +67,7 @@ def update(library: Path, folder: Path, encoder: Encoder, killed_at: int | None 
         kill_at(killed_at)
     units.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
     writer.MAX_FRAGMENTS = 3
+    writer.ROWS_PER_MERGE = 20
     index = Index.create(library, exist_ok=True, model=encoder)
     index.add(folder, prune=True)
     if random.random() < 0.5:

@@ -269,6 +269,7 @@ def test_libraries_get_indexes_and_few_files(index, monkeypatch):
     monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 4)
+    monkeypatch.setattr(writer, "ROWS_PER_MERGE", 100)
     monkeypatch.setattr(writer, "ROWS_WITHOUT_INDEX", 10)
     monkeypatch.setattr(writer, "LEAST_FOR_VECTOR_INDEX", 300)
     names = [f"{name} {i}" for name in ("cod", "eel", "ray", "crab") for i in range(60)]
