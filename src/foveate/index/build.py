@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document
 from foveate.documents.decoding import name_as_text
@@ -66,13 +66,6 @@ def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[tuple[Unit, Add
         yield unit, add_unit(unit, writer.store, job.encoder, writer.new_documents, job.options)
 
 
-class _Known(NamedTuple):
-    """A file that is in a library, and the numbers of its documents."""
-
-    record: FileRecord
-    numbers: list[int]
-
-
 class Builder:
     """Adds files and documents to a library, and removes them.
 
@@ -106,17 +99,17 @@ class Builder:
         while chunk := dict(islice(remaining, _FILES_PER_LOOKUP)):
             known = _look_up(self._writer, list(chunk))
             for name, content in chunk.items():
-                before = known.get(name)
+                before, numbers = known.get(name, (None, []))
                 try:
-                    record = _describe(name, content, before and before.record)
+                    record = _describe(name, content, before)
                 except (OSError, ValueError) as error:
                     self.fail(name, error)
                     continue
-                if before and record.sha256 == before.record.sha256:
+                if before and record.sha256 == before.sha256:
                     self.changes.unchanged += 1
                     self._on_file(record.size)
                 else:
-                    yield File(record, content, before.numbers if before else ())
+                    yield File(record, content, numbers)
 
     def skip(self, path: Path) -> None:
         """Record a file in a folder that no reader takes."""
@@ -204,14 +197,15 @@ def _hash(documents: Sequence[Document]) -> str:
     return hashlib.sha256(packed.encode()).hexdigest()
 
 
-def _look_up(writer: Writer, names: Sequence[str]) -> dict[str, _Known]:
-    """Find files in a library, by their names."""
-    wanted = f"{one_of('file', names)} AND level = 'document'"
+def _look_up(
+    writer: Writer, names: Sequence[str]
+) -> dict[str, tuple[FileRecord | None, list[int]]]:
+    """Find files in a library, and the numbers of their documents, by their names."""
     columns = ("file", "sha256", "size", *TIMES, "document")
-    files = writer.store.read(writer.table, columns, wanted)
-    values = [files[one].cast("int64") if one in TIMES else files[one] for one in columns]
-    known: dict[str, _Known] = {}
+    wanted = f"{one_of('file', names)} AND level = 'document'"
+    rows = writer.store.read(writer.table, columns, wanted)
+    values = [rows[one].cast("int64") if one in TIMES else rows[one] for one in columns]
+    known: dict[str, tuple[FileRecord | None, list[int]]] = {}
     for *record, number in zip(*(column.to_pylist() for column in values), strict=True):
-        file = FileRecord(*record)
-        known.setdefault(file.name, _Known(file, [])).numbers.append(number)
+        known.setdefault(record[0], (FileRecord(*record), []))[1].append(number)
     return known

@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-_ATTEMPTS = 3
-"""How often to begin again if what is being read was replaced and removed meanwhile."""
-
 
 @dataclass(frozen=True, slots=True)
 class LibraryDocument:
@@ -120,8 +117,7 @@ class Index:
         self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
         self._for_queries: QueryEncoder | None = None
-        self._engine: Engine | None = None
-        self._stamp: tuple[int, ...] | None = None
+        self._loaded: tuple[tuple[int, ...], Engine] | None = None  # with its stamp
 
     @classmethod
     def open(
@@ -580,26 +576,23 @@ class Index:
 
     def _read(self, use: Callable[[Engine], _Result]) -> _Result:
         """Use the newest state, and a newer one if that was replaced and removed meanwhile."""
-        for attempt in range(_ATTEMPTS):
-            stamp = None
+        while True:
+            stamp = self._store.stamp()
             try:
-                stamp = self._store.stamp()
                 return use(self._load_engine(stamp))
             except (ValueError, OSError) as error:
                 if isinstance(error, LibraryError | OSError):  # not of a condition, harmless
-                    self._engine = None
-                if attempt + 1 == _ATTEMPTS or self._store.stamp() == stamp:
+                    self._loaded = None
+                if self._store.stamp() == stamp:
                     raise
-        raise AssertionError("the last attempt returns or raises")
 
     def _load_engine(self, stamp: tuple[int, ...]) -> Engine:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
-            engine = self._engine  # which other threads drop if they fail to read it
-            if engine is None or stamp != self._stamp:
-                self._engine = engine = self._store.engine()
-                self._stamp = stamp
-            return engine
+            loaded = self._loaded  # which other threads drop if they fail to read it
+            if loaded is None or loaded[0] != stamp:
+                self._loaded = loaded = stamp, self._store.engine()
+            return loaded[1]
 
 
 def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Store | QdrantStore":

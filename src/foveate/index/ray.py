@@ -11,7 +11,8 @@ import socket
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import KW_ONLY, dataclass
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any
@@ -36,6 +37,7 @@ _PATIENCE = 10
 """Seconds in which a cluster must answer."""
 
 
+@dataclass(frozen=True)
 class RayCluster:
     """A cluster whose machines read, encode and write the files of a library.
 
@@ -45,7 +47,7 @@ class RayCluster:
 
     If Ray is already initialized, that session is used, and continues afterwards.
 
-    Args:
+    Attributes:
         address: Address of the cluster, such as "head:6379"; this machine must be part of it. By
             default the cluster that `RAY_ADDRESS` names or that this machine is part of or, if
             there is none, one that is started on this machine for as long as it takes.
@@ -60,18 +62,11 @@ class RayCluster:
         8
     """
 
-    def __init__(
-        self,
-        address: str | None = None,
-        *,
-        workers: int | None = None,
-        cpus_per_worker: float = 1,
-        gpus_per_worker: float = 0,
-    ) -> None:
-        self.address = address
-        self.workers = workers
-        self.cpus_per_worker = cpus_per_worker
-        self.gpus_per_worker = gpus_per_worker
+    address: str | None = None
+    _: KW_ONLY
+    workers: int | None = None
+    cpus_per_worker: float = 1
+    gpus_per_worker: float = 0
 
     def __call__(self, job: Job, units: Iterator[Unit]) -> Iterator[tuple[Unit, Added]]:
         """Have units added, and return them as they are done; see `foveate.index.build.Workers`.
@@ -123,7 +118,7 @@ class RayCluster:
         """Return the number of workers to start.
 
         Raises:
-            ValueError: The cluster has no room for them.
+            ValueError: The cluster has no room for them, so that they would be waited for.
         """
         import ray
 
@@ -131,7 +126,7 @@ class RayCluster:
         room = resources.get("CPU", 0) / self.cpus_per_worker
         if self.gpus_per_worker:
             room = min(room, resources.get("GPU", 0) / self.gpus_per_worker)
-        if room < (self.workers or 1):  # they would be waited for
+        if room < (self.workers or 1):
             raise ValueError(
                 f"the cluster has room for {int(room)} workers of {self.cpus_per_worker:g} CPUs "
                 f"and {self.gpus_per_worker:g} GPUs, not for {self.workers or 1}: ask for fewer or "
@@ -141,11 +136,7 @@ class RayCluster:
 
 
 class _Counter:
-    """Numbers documents.
-
-    Args:
-        first: The number of the first one.
-    """
+    """Numbers documents, from `first`."""
 
     def __init__(self, first: int) -> None:
         self._next = first
@@ -177,30 +168,29 @@ class _Worker:
     ) -> None:
         self._counter = counter
         self._store = store
-        self._index = Index(store, **placed)
-        self._encoder = cache(self._load_encoder)
+        self._encoder = cache(partial(_load_encoder, store, placed, version))
         self._options = options
-        self._version = version
 
     def add(self, unit: Unit) -> Added:
         """See `foveate.index.units.add_unit`."""
-        if self._version != __version__:
-            raise RuntimeError(
-                f"{socket.gethostname()} has foveate {__version__}, and the machine that commits "
-                f"has {self._version}: install the same on all machines"
-            )
-        return add_unit(unit, self._store, self._encoder, self._new_documents, self._options)
+        return add_unit(unit, self._store, self._encoder, self._take_numbers, self._options)
 
-    def _load_encoder(self) -> Encoder:
-        encoder = self._index.encoder
-        check_model(self._store.place, self._index.state.model, identify(encoder))
-        return encoder
-
-    def _new_documents(self, number: int) -> int:
+    def _take_numbers(self, number: int) -> int:
         import ray
 
         first: int = ray.get(self._counter.take.remote(number))
         return first
+
+
+def _load_encoder(store: Store, placed: Mapping[str, Any], version: str) -> Encoder:
+    if version != __version__:
+        raise RuntimeError(
+            f"{socket.gethostname()} has foveate {__version__}, and the machine that commits has "
+            f"{version}: install the same on all machines"
+        )
+    index = Index(store, **placed)
+    check_model(store.place, index.state.model, identify(index.encoder))
+    return index.encoder
 
 
 @contextmanager
