@@ -242,7 +242,7 @@ def test_a_folder_that_cannot_be_listed_is_said(index, folder, monkeypatch):
         onerror(PermissionError(13, "Permission denied", str(folder / "deep")))
         return iter(())
 
-    monkeypatch.setattr(sources.os, "walk", walk)
+    monkeypatch.setattr("os.walk", walk)
     with pytest.raises(PermissionError, match="Permission denied"):
         index.add(folder)
 
