@@ -30,7 +30,7 @@ from lance import LanceDataset
 from lance.dataset import DatasetOptimizer
 
 from foveate import Index
-from foveate.index import build, reading, writer
+from foveate.index import build, units, writer
 from foveate.index.lance import Store
 from foveate.index.writer import Writer
 from foveate.inference import Encoder, as_encoder
@@ -65,8 +65,9 @@ def update(library: Path, folder: Path, encoder: Encoder, killed_at: int | None 
     """Bring the library up to date, in several commits, and compact it sometimes."""
     if killed_at is not None:
         kill_at(killed_at)
-    reading.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
+    units.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
     writer.MAX_FRAGMENTS = 3
+    writer.ROWS_PER_MERGE = 20
     index = Index.create(library, exist_ok=True, model=encoder)
     index.add(folder, prune=True)
     if random.random() < 0.5:

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import lzma
+import os
 import tarfile
 import zipfile
 
@@ -414,3 +415,22 @@ def test_formats_whose_extra_is_missing_are_skipped_in_folders(tmp_path, monkeyp
     documents = list(read_documents(tmp_path, on_skip=skipped.append))
     assert [document.text for document in documents] == ["Hello there."]
     assert skipped == [str(tmp_path / "b.xlsx")]
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("Hello there.")
+    (tmp_path / "b").mkdir()
+    scandir = os.scandir
+
+    def refuse(path):
+        if os.fspath(path) == str(tmp_path / "b"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    failures = {}
+    [document] = read_documents(tmp_path, on_error=failures.__setitem__)
+    assert document.text == "Hello there."
+    assert list(failures) == [str(tmp_path / "b")]
+    with pytest.raises(PermissionError):
+        list(read_documents(tmp_path))

@@ -5,13 +5,15 @@ import gzip
 import hashlib
 import importlib
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
 import foveate.index
 from foveate import Document, Encoder, Index, read_documents
-from foveate.index import LibraryError, LockedError, build, reading, sources
+from foveate.index import LibraryError, LockedError, build, sources, units
 from foveate.index.identity import identify
 from foveate.index.writer import write_lock
 from foveate.models.tree_bert import TreeBertModel
@@ -81,6 +83,23 @@ def test_an_old_file_of_known_size_and_time_is_not_read(index, folder, monkeypat
     assert index.add(folder).unchanged == 4
 
 
+def test_a_model_is_loaded_only_to_encode(index, folder):
+    index.add(folder)
+    (folder / "empty.txt").write_text("")
+    script = (
+        "import sys; from foveate import Index\n"
+        "for is_loaded in (False, True):\n"
+        "    changes = Index.open(sys.argv[1]).add(sys.argv[2], on_error=lambda *error: None)\n"
+        "    print(changes.unchanged, changes.updated)\n"
+        "    assert ('torch' in sys.modules) == is_loaded\n"
+        "    open(sys.argv[2] + '/salt.txt', 'a').write('It is salty.')\n"
+    )
+    command = [sys.executable, "-c", script, index.path, folder]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout == "4 0\n3 1\n"
+    assert problems(index) == []
+
+
 def test_folders_of_messages_are_watched_as_a_whole(index, tmp_path):
     def write(name, number, text):
         path = tmp_path / "mail" / name / str(number)
@@ -148,7 +167,7 @@ def test_documents_replace_those_of_their_name(index):
 
 
 def test_collections_are_one_file_of_many_documents(index, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 30)
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 30)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 60)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(f'{{"text": "Cod number {i} swims."}}\n' for i in range(9)))
@@ -188,7 +207,7 @@ def test_patterns_lists_and_loops_of_links(index, folder):
 
 
 def test_a_file_that_is_named_twice_is_added_once(index, folder, monkeypatch):
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)  # it is written, but not committed
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)  # it is written, but not committed
     assert index.add([folder / "salt.txt", folder]).num_documents == len(index) == len(PARTS)
 
 
@@ -223,7 +242,7 @@ def test_a_folder_that_cannot_be_listed_is_said(index, folder, monkeypatch):
         onerror(PermissionError(13, "Permission denied", str(folder / "deep")))
         return iter(())
 
-    monkeypatch.setattr(sources.os, "walk", walk)
+    monkeypatch.setattr("os.walk", walk)
     with pytest.raises(PermissionError, match="Permission denied"):
         index.add(folder)
 

@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
-import torch
 
 import foveate
-from foveate import Document, Index
-from foveate.index import build, reading
-from foveate.index.identity import identify
+from foveate import Document, Encoder, Index
+from foveate.index import build, units
 from foveate.index.lance import Store
-from foveate.index.reading import File
 from foveate.index.records import FileRecord
+from foveate.index.units import File
 from library_check import problems
 
 pytest.importorskip("ray", reason="Ray is not installed")
@@ -26,6 +24,7 @@ from ray.cluster_utils import Cluster
 from foveate.index import ray as on_ray
 from foveate.index.ray import RayCluster
 from tests.profiles import NIGHTLY
+from tests.tree_bert import save_tree_bert
 
 # Ray warns of its own calls.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*")
@@ -60,7 +59,7 @@ def pretended(monkeypatch):
 @pytest.fixture
 def many(folder, monkeypatch):
     """A folder of several units of files, one of them in several parts."""
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", SIZE)
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", SIZE)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2 * SIZE)
     herring = "".join(f'{{"text": "Herring {i} swims. It is small."}}\n' for i in range(33))
     (folder / "herring.jsonl").write_text(herring)
@@ -75,14 +74,14 @@ def worker(notes, deadly, deaths):
     """Make a class of workers that end their processes at a file, a few times."""
 
     class Worker(on_ray._Worker):
-        def encode(self, unit):
-            reading.BATCH_CHARACTERS = SIZE
+        def add(self, unit):
+            units.BATCH_CHARACTERS = SIZE
             if deadly in [PurePath(file.record.name).name for file in unit]:
                 with (notes / deadly).open("a") as file:
                     file.write(".")
                 if (notes / deadly).stat().st_size <= deaths:
                     os._exit(1)
-            return super().encode(unit)
+            return super().add(unit)
 
     return Worker
 
@@ -117,8 +116,9 @@ def test_workers_write_the_rows_that_one_process_writes(
     assert [replace(hit, document_idx=0) for hit in found] == [
         replace(hit, document_idx=0) for hit in expected
     ]
+    monkeypatch.setattr(Encoder, "from_pretrained", None)  # by which only workers load the model
     with pytest.raises(ValueError, match="cannot be read as PDF"):
-        other.add(what, cluster=RayCluster(workers=1))
+        Index.open(other.path).add(what, cluster=RayCluster(workers=1))
     (many / "bad.pdf").unlink()
     assert other.add(what, cluster=RayCluster("nowhere")).unchanged == 12  # without any worker
     other.add(Document.from_text("Terns dive.", source="terns"))
@@ -128,7 +128,7 @@ def test_workers_write_the_rows_that_one_process_writes(
 @pytest.mark.skipif(not NIGHTLY, reason="Ray takes long to replace a worker")
 def test_files_that_no_worker_survives_are_named(index, many, cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "_Worker", worker(tmp_path, "herring.jsonl", deaths=99))
-    monkeypatch.setattr(reading, "FILES_PER_UNIT", 1)
+    monkeypatch.setattr(units, "FILES_PER_UNIT", 1)
     with pytest.raises(ValueError, match="ended every process that did so"):
         index.add(many, cluster=RayCluster())
     index.add(many)
@@ -158,14 +158,19 @@ def test_a_cluster_that_does_not_answer_is_said(index, folder, monkeypatch, addr
         index.add(folder, cluster=RayCluster(address))
 
 
-def test_workers_have_the_same_model_and_version(index, folder):
-    record = identify(index.encoder)
-    document = Document.from_text("Fische schwimmen.", source="fish")
-    file = File(FileRecord("fish", "", 9, 1, 1), [document])
-    for model, version in ((record, "0"), (replace(record, sha256=""), foveate.__version__)):
-        worker = on_ray._Worker(None, Store(index.path), model, torch.float32, "cpu", {}, version)
-        with pytest.raises(RuntimeError, match="has another version of foveate, or other weights"):
-            worker.encode([file])
+def test_workers_have_the_same_model_and_version(tmp_path, folder, tokenizer):
+    model, library = tmp_path / "model", tmp_path / "library"
+    save_tree_bert(model, tokenizer)
+    Index.create(library, model=model).add(folder)
+    fish = Document.from_text("Fish swim.", source="fish")
+    unit = [File(FileRecord("fish", "", 9, 1, 1), [fish])]
+    message = "has foveate .*, and the machine that commits has 0: install the same on all"
+    with pytest.raises(RuntimeError, match=message):
+        on_ray._Worker(None, Store(library), {}, {}, "0").add(unit)
+    save_tree_bert(model, tokenizer, intermediate_size=20)
+    message = f"library was made by {model} .*, and its vectors cannot be compared with those of"
+    with pytest.raises(ValueError, match=message):
+        on_ray._Worker(None, Store(library), {}, {}, foveate.__version__).add(unit)
 
 
 def test_without_the_extra_it_is_named(monkeypatch):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate import Document, Index
-from foveate.index import LibraryError, LockedError, build, lance, reading, writer
+from foveate.index import LibraryError, LockedError, build, lance, units, writer
 from foveate.index.lance import Store
 from foveate.index.schema import TERMS
 from foveate.index.statistics import Totals, WordCounts, count
@@ -35,7 +35,7 @@ def test_the_library_survives_being_killed(tmp_path):
 
 
 def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, monkeypatch):
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 3)
     index.add(folder)
@@ -266,9 +266,10 @@ def test_counted_words_are_those_of_the_rows(texts):
 
 
 def test_libraries_get_indexes_and_few_files(index, monkeypatch):
-    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 4)
+    monkeypatch.setattr(writer, "ROWS_PER_MERGE", 100)
     monkeypatch.setattr(writer, "ROWS_WITHOUT_INDEX", 10)
     monkeypatch.setattr(writer, "LEAST_FOR_VECTOR_INDEX", 300)
     names = [f"{name} {i}" for name in ("cod", "eel", "ray", "crab") for i in range(60)]
@@ -279,9 +280,11 @@ def test_libraries_get_indexes_and_few_files(index, monkeypatch):
     assert table.stats.index_stats("key_idx")["num_unindexed_rows"] < 10
     assert len(table.get_fragments()) <= 5
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2000)
+    monkeypatch.setattr(writer, "MAX_FRAGMENTS", 999)
+    monkeypatch.setattr(writer, "ROWS_WITHOUT_INDEX", 999)
     index.add(documents[10:])
-    index.compact()
     table = Store(index.path).open()
+    assert table.stats.index_stats("key_idx")["num_unindexed_rows"] < 100
     assert "vector_idx" in {one.name for one in table.describe_indices()}
     index.add([Document.from_text("The squid eats. It sleeps.", source="squid")])
     assert problems(index) == []

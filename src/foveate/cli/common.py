@@ -48,7 +48,7 @@ console = Console(
 def check_model(name_or_path: str | None) -> str | None:
     """Check that there is such a checkpoint before anything is read or imported."""
     if name_or_path is not None:
-        _silence()
+        silence()
         from foveate.checkpoints import check_name_or_path  # takes a moment
 
         check_name_or_path(name_or_path)
@@ -459,7 +459,7 @@ def show_path(kind: str, path: str | Path) -> None:
 
 def open_library(path: Path, model: str | None = None, loading: Loading | None = None) -> "Index":
     """Open a library, which loads torch only when it must."""
-    _silence()
+    silence()
     from foveate.index import Index
 
     return Index.open(path, model=model, **(loading.options() if loading else {}))
@@ -508,12 +508,12 @@ def load_encoder_or(
 
 def prepare() -> None:
     """Import what runs models, and turn off the messages of transformers and the hub."""
-    _silence()
+    silence()
     with progress("Starting", None):
         import foveate.inference.encoder  # noqa: F401  (takes seconds)
 
 
-def _silence() -> None:
+def silence() -> None:
     """Turn off messages of transformers and the hub, without importing them."""
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     os.environ["HF_HUB_VERBOSITY"] = os.environ["TRANSFORMERS_VERBOSITY"] = "error"

@@ -137,7 +137,7 @@ def command(
     )
     named = _with_lists(paths)
     options = reading.options()
-    common.prepare()
+    common.silence()
     from foveate.index import Index
     from foveate.index.sources import find_sources
 

@@ -1,7 +1,6 @@
 """Documents in files, folders, archives and mailboxes."""
 
 import json
-import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ from foveate.cache import Cache
 from foveate.documents.decoding import File, load, load_bytes, name_as_text
 from foveate.documents.document import Document
 from foveate.documents.formats import FORMATS
-from foveate.documents.members import MAILDIR, ErrorHandler, expand, is_readable_file
+from foveate.documents.members import MAILDIR, ErrorHandler, expand, is_readable_file, walk
 from foveate.documents.structure import DocumentError, NotADocumentError
 
 
@@ -127,34 +126,24 @@ class _FileReader:
             yield from self.read_file(name_as_text(path), load_path)
 
     def read_folder(self, folder: Path) -> Iterator[Document]:
-        """Read the files in a folder and in the folders in it.
-
-        Links to folders are left out, and so are libraries.
-        """
+        """Read the files in a folder and in the folders in it."""
         is_empty = True
-        errors: list[OSError] = []
-        for name, folders, files in os.walk(folder, onerror=errors.append):
-            folders[:] = sorted(
-                one
-                for one in folders
-                if not (one.startswith(".") or Path(name, one, "library.lance").exists())
-            )
-            if set(MAILDIR) <= set(folders):
-                folders[:] = [one for one in folders if one not in (*MAILDIR, "tmp")]
+
+        def note(error: OSError) -> None:
+            nonlocal is_empty
+            is_empty = False
+            self.fail(str(error.filename), error)
+
+        for path in walk(folder, note):
+            if path.is_dir():
                 is_empty = False
-                yield from self.read_maildir(Path(name))
-            for path in (Path(name, file) for file in sorted(files)):
-                if path.name.startswith(".") or not path.is_file():
-                    continue
-                if not is_readable_file(path):
-                    self.on_skip(name_as_text(path))
-                    continue
+                yield from self.read_maildir(path)
+            elif is_readable_file(path):
                 load_path = partial(load, path, self.format, self.encoding)
                 has_read = yield from self.read_file(name_as_text(path), load_path, is_found=True)
                 is_empty = is_empty and not has_read
-            while errors:
-                is_empty = False
-                self.fail(name, errors.pop())
+            else:
+                self.on_skip(name_as_text(path))
         if is_empty:
             error = DocumentError(f"{folder} holds no file in a format that can be read.")
             self.fail(str(folder), error)

@@ -1,5 +1,6 @@
 """The documents in collections: archives, mailboxes, and files of records."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -119,6 +120,29 @@ def is_readable(name: str, head: bytes) -> bool:
         except DocumentError:
             return False
     return format is not None and (bool(PurePath(name).suffix) or format != "text" or is_text(head))
+
+
+def walk(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
+    """Find the files in a folder and in the folders in it, in the order of their names.
+
+    A Maildir is yielded itself in place of its messages, before what else is in it. Hidden files,
+    links to folders, and libraries are left out.
+
+    Args:
+        folder: The folder.
+        on_error: Called with the error if a folder cannot be listed.
+    """
+    for name, folders, files in os.walk(folder, onerror=on_error):
+        if "library.lance" in folders:
+            folders.clear()
+            continue
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        if set(MAILDIR) <= set(folders):
+            folders[:] = [one for one in folders if one not in (*MAILDIR, "tmp")]
+            yield Path(name)
+        for path in (Path(name, file) for file in sorted(files)):
+            if not path.name.startswith(".") and path.is_file():
+                yield path
 
 
 def is_readable_file(path: Path) -> bool:

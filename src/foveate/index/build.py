@@ -1,32 +1,33 @@
 """Adding files and documents to a library, and removing them.
 
-The builder finds the files that are new or have changed, and groups them into units, which this
-process reads, encodes and writes, a few documents at a time, or a cluster. The builder commits.
+The builder finds the files that are new or have changed, which this process or a cluster adds in
+units, see `foveate.index.units`. The builder commits what they have written.
 """
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
-from foveate.index import reading
 from foveate.index.lance import one_of
-from foveate.index.reading import Done, File, Part, Unit, group_files, read_unit
-from foveate.index.records import Changes, FileRecord, renumber
+from foveate.index.records import Changes, FileRecord
 from foveate.index.schema import TIMES
-from foveate.index.sources import Source, describe
-from foveate.index.state import ModelRecord
-from foveate.index.writer import Writer, write
-from foveate.inference import Encoder
+from foveate.index.sources import Source, before_pattern, describe, is_under
+from foveate.index.units import Added, File, Unit, add_unit
+from foveate.index.writer import Writer
+
+if TYPE_CHECKING:
+    import torch
+
+    from foveate.inference import Encoder
 
 COMMIT_CHARACTERS = 2**21
 """Characters after which what was added becomes visible: so much is lost if the process is killed.
@@ -37,115 +38,78 @@ A file is never added in part: what is committed ends with the last document of 
 _FILES_PER_LOOKUP = 256
 
 
-class Known(NamedTuple):
-    """A file that is in a library, and the numbers of its documents."""
-
-    record: FileRecord
-    numbers: list[int]
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
-    """How the files of a unit become rows of a library.
+    """What adds units of files to a library.
 
     Attributes:
         writer: The writer of the library.
-        encoder: The model.
-        model: What identifies it.
+        encoder: Returns the model that made the library.
+        dtype: Dtype of its linear layers; None for the default.
         options: Options of `read_documents`.
     """
 
     writer: Writer
-    encoder: Encoder
-    model: ModelRecord
+    encoder: "Callable[[], Encoder]"
+    dtype: "torch.dtype | str | None"
     options: Mapping[str, Any]
 
 
-Workers = Callable[[Job, Iterator[Unit]], Iterator[Part]]
-"""Read and encode units, and return their parts."""
+Workers = Callable[[Job, Iterator[Unit]], Iterator[tuple[Unit, Added]]]
+"""Add units, and return each with what became of it, in any order."""
 
 
-def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
-    """Read and encode units one after another."""
+def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[tuple[Unit, Added]]:
+    """Add units one after another."""
+    writer = job.writer
     for unit in units:
-        yield from read_unit(unit, job.options, job.encoder)
+        yield unit, add_unit(unit, writer.store, job.encoder, writer.new_documents, job.options)
 
 
 class Builder:
     """Adds files and documents to a library, and removes them.
 
     Args:
-        job: How files are read and encoded.
-        workers: What reads and encodes them.
+        writer: The writer of the library.
         on_error: Called with the name of what cannot be read, and the error.
         on_file: Called after each file, with its size in bytes.
     """
 
     def __init__(
         self,
-        job: Job,
-        workers: Workers,
+        writer: Writer,
         on_error: ErrorHandler | None = None,
         on_file: Callable[[int], None] | None = None,
     ) -> None:
         self.changes = Changes()
-        self._writer = job.writer
-        self._job = job
-        self._workers = workers
+        self._writer = writer
         self._on_error = on_error
         self._on_file = on_file or (lambda size: None)
-        self._known: dict[str, Known | None] = {}  # files that are not committed yet
-        self._done: list[str] = []  # those of them that were read
-        self._rows: list[pa.Table] = []  # that are not written yet
-        self._unwritten = self._uncommitted = 0  # characters
+        self._uncommitted = 0  # characters
 
-    def add(self, documents: Sequence[Document], sources: Iterable[Source]) -> None:
-        """Add the documents and files that are new or have changed.
+    def changed(self, documents: Sequence[Document], sources: Iterable[Source]) -> Iterator[File]:
+        """Find the documents and files that are new or have changed.
 
         Documents do not come from files, or were read by the caller. Those with the same name
         belong together, and replace those with that name in the library. A document without a name
         is named by the hash of its content.
         """
-        files = chain(self._changed_documents(documents), self._changed_files(sources))
-        for part in self._workers(self._job, group_files(files)):
-            self._take(part)
-
-    def _changed_documents(self, documents: Sequence[Document]) -> Iterator[File]:
-        groups: dict[str, list[Document]] = {}
-        for document in documents:
-            groups.setdefault(document.name or f"sha256:{_hash([document])}", []).append(document)
-        known = look_up(self._writer, list(groups))
-        now = time.time_ns()
-        for name, group in groups.items():
-            size = sum(len(document.text.encode()) for document in group)
-            record = FileRecord(name, _hash(group), size, now, now)
-            if name in known and known[name].record.sha256 == record.sha256:
-                self._leave(size)
-            else:
-                self._known[name] = known.get(name)
-                yield File(record, group)
-
-    def _changed_files(self, sources: Iterable[Source]) -> Iterator[File]:
-        remaining = iter(sources)
-        while chunk := list(islice(remaining, _FILES_PER_LOOKUP)):
-            new = {str(one.path): one for one in chunk if str(one.path) not in self._known}
-            known = look_up(self._writer, list(new))
-            for name, source in new.items():
-                before = known.get(name)
+        named = chain(_by_name(documents), ((str(one.path), one) for one in sources))
+        remaining = _once(named)
+        while chunk := dict(islice(remaining, _FILES_PER_LOOKUP)):
+            known = _look_up(self._writer, list(chunk))
+            for name, content in chunk.items():
+                before, numbers = known.get(name, (None, []))
                 try:
-                    record = describe(source, before and before.record)
+                    record = _describe(name, content, before)
                 except (OSError, ValueError) as error:
                     self.fail(name, error)
                     continue
-                if before and record.sha256 == before.record.sha256:
-                    self._leave(record.size)
+                if before and record.sha256 == before.sha256:
+                    self.changes.unchanged += 1
+                    self._on_file(record.size)
                 else:
-                    self._known[name] = before
-                    yield File(record, source)
-
-    def _leave(self, size: int) -> None:
-        self.changes.unchanged += 1
-        self._on_file(size)
+                    yield File(record, content, numbers)
 
     def skip(self, path: Path) -> None:
         """Record a file in a folder that no reader takes."""
@@ -159,78 +123,89 @@ class Builder:
         self.changes.failures.append((name, error))
         self._on_error(name, error)
 
-    def _take(self, part: Part) -> None:
-        """Keep a part until there is enough to write, and commit at the end of a unit."""
-        for name, error in part.failures:
+    def take(self, unit: Unit, added: Added) -> None:
+        """Record what became of a unit, and commit if that is enough."""
+        for name, error in added.failures:
             self.fail(name, error)
-        self.changes.skipped += part.skipped
-        if part.rows is not None:
-            first = self._writer.new_documents(part.num_documents)
-            self._rows.append(renumber(part.rows, first))
-        if part.written is not None:
-            self._writer.add(part.written)
-        self._unwritten += part.num_characters
-        for done in part.done:
-            self._finish(done)
-        if self._unwritten >= reading.BATCH_CHARACTERS:
-            self._write()
-        if part.is_last and self._unwritten + self._uncommitted >= COMMIT_CHARACTERS:
+        self.changes.skipped += added.skipped
+        for written in added.written:
+            self._writer.add(written)
+        for file, size in zip(unit, added.sizes, strict=True):
+            if size is not None:
+                num_documents, num_sentences = size
+                self.changes.num_documents += num_documents
+                self.changes.num_sentences += num_sentences
+                self.changes.updated += bool(file.replaced)
+                self.changes.added += bool(num_documents and not file.replaced)
+                self._writer.delete(file.replaced)
+            self._on_file(file.record.size)
+        self._uncommitted += added.num_characters
+        if self._uncommitted >= COMMIT_CHARACTERS:
             self.commit()
 
-    def _finish(self, done: Done) -> None:
-        """Record that a file is complete, and what it replaces."""
-        self._done.append(done.file.name)
-        if done.num_documents is not None:
-            self.changes.num_documents += done.num_documents
-            self.changes.num_sentences += done.num_sentences
-            if known := self._known[done.file.name]:
-                self._writer.delete(known.numbers)
-                self.changes.updated += 1
-            elif done.num_documents:
-                self.changes.added += 1
-        self._on_file(done.file.size)
+    def prune(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """Remove the files that are gone from some folders.
 
-    def _write(self) -> None:
-        """Write the rows that are in memory."""
-        if self._rows:
-            writer = self._writer
-            writer.add(write(pa.concat_tables(self._rows), writer.table, writer.store))
-        self._uncommitted += self._unwritten
-        self._unwritten = 0
-        self._rows = []
-
-    def remove(self, numbers: Sequence[int]) -> None:
-        """Remove the documents of a file."""
-        self._writer.delete(numbers)
-        self.changes.removed += 1
+        Those of a folder that is gone itself are kept: it may be on a disk that is not mounted.
+        """
+        named = [Path(os.path.abspath(before_pattern(os.fspath(one)))) for one in paths]  # noqa: PTH100
+        folders = [str(path) for path in named if path.exists()]
+        store, table = self._writer.store, self._writer.table
+        rows = store.read(table, ("file", "document"), "level = 'document'")
+        files = rows.group_by("file").aggregate([("document", "list")])
+        for file, numbers in zip(*(column.to_pylist() for column in files), strict=True):
+            is_inside = Path(file) in named or any(is_under(file, folder) for folder in folders)
+            if is_inside and not Path(file).exists():
+                self._writer.delete(numbers)
+                self.changes.removed += 1
 
     def commit(self, *, is_end: bool = False) -> None:
-        """Write what is in memory, make all changes visible, and merge files if it is time to."""
-        self._write()
+        """Make all changes visible, and merge files if it is time to."""
         self._writer.commit()
         self._writer.tidy(is_end=is_end)
         self._uncommitted = 0
-        for name in self._done:
-            del self._known[name]
-        self._done = []
 
 
-def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:
-    """Find files in a library, by their names."""
-    columns = ("file", "sha256", "size", "modified", "indexed", "document")
-    wanted = f"{one_of('file', names)} AND level = 'document'"
-    files = writer.store.read(writer.table, columns, wanted)
-    times = ("int64" if name in TIMES else files[name].type for name in columns)
-    known: dict[str, Known] = {}
-    for *record, number in zip(
-        *(files[name].cast(kind).to_pylist() for name, kind in zip(columns, times, strict=True)),
-        strict=True,
-    ):
-        file = FileRecord(*record)
-        known.setdefault(file.name, Known(file, [])).numbers.append(number)
-    return known
+_Content = Source | Sequence[Document]
+
+
+def _by_name(documents: Sequence[Document]) -> Iterable[tuple[str, _Content]]:
+    groups: dict[str, list[Document]] = {}
+    for document in documents:
+        groups.setdefault(document.name or f"sha256:{_hash([document])}", []).append(document)
+    return groups.items()
+
+
+def _once(named: Iterable[tuple[str, _Content]]) -> Iterator[tuple[str, _Content]]:
+    seen: set[str] = set()
+    for name, content in named:
+        if name not in seen:
+            seen.add(name)
+            yield name, content
+
+
+def _describe(name: str, content: _Content, known: FileRecord | None) -> FileRecord:
+    if isinstance(content, Source):
+        return describe(content, known)
+    size = sum(len(document.text.encode()) for document in content)
+    now = time.time_ns()
+    return FileRecord(name, _hash(content), size, now, now)
 
 
 def _hash(documents: Sequence[Document]) -> str:
     packed = json.dumps([document.to_dict() for document in documents], sort_keys=True)
     return hashlib.sha256(packed.encode()).hexdigest()
+
+
+def _look_up(
+    writer: Writer, names: Sequence[str]
+) -> dict[str, tuple[FileRecord | None, list[int]]]:
+    """Find files in a library, and the numbers of their documents, by their names."""
+    columns = ("file", "sha256", "size", *TIMES, "document")
+    wanted = f"{one_of('file', names)} AND level = 'document'"
+    rows = writer.store.read(writer.table, columns, wanted)
+    values = [rows[one].cast("int64") if one in TIMES else rows[one] for one in columns]
+    known: dict[str, tuple[FileRecord | None, list[int]]] = {}
+    for *record, number in zip(*(column.to_pylist() for column in values), strict=True):
+        known.setdefault(record[0], (FileRecord(*record), []))[1].append(number)
+    return known

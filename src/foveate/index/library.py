@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from foveate.documents import Document, DocumentError, as_documents
-from foveate.documents.decoding import name_as_text
+from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
 from foveate.index.conditions import Conditions, as_condition
@@ -21,8 +21,8 @@ from foveate.index.lance import LanceEngine, Store
 from foveate.index.records import Changes, read_document
 from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds
 from foveate.index.search import find
-from foveate.index.sources import Source, before_pattern, find_sources, is_url
-from foveate.index.state import LibraryError, State, check_model
+from foveate.index.sources import find_sources, is_under, is_url
+from foveate.index.state import LibraryError, ModelRecord, State, check_model
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.rerank import RERANKED, load_reranker
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 # What loads torch is imported where it is needed: a search with the default model does without.
 
 _Result = TypeVar("_Result")
-
-_ATTEMPTS = 3
-"""How often to begin again if what is being read was replaced and removed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +117,7 @@ class Index:
         self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
         self._for_queries: QueryEncoder | None = None
-        self._engine: Engine | None = None
-        self._stamp: tuple[int, ...] | None = None
+        self._loaded: tuple[tuple[int, ...], Engine] | None = None  # with its stamp
 
     @classmethod
     def open(
@@ -252,21 +248,22 @@ class Index:
             ValueError: Another model made the library.
         """
         from foveate.index.build import Builder, Job, in_this_process
-        from foveate.index.identity import identify
+        from foveate.index.units import group_files
         from foveate.index.writer import writing
 
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
-        model = identify(self.encoder)
-        unrelated = self.encoder.unrelated.mean(0).tolist()
-        with writing(self._table, model, unrelated) as writer:
-            job = Job(writer, self.encoder, model, options)
-            builder = Builder(job, cluster or in_this_process, on_error, on_file)
-            builder.add(as_documents(documents), _sources(paths, builder.fail, builder.skip))
+        with writing(self._table, *self._model_of_writer()) as writer:
+            dtype = self._encoder.linear_dtype if self._encoder else self._options.get("dtype")
+            job = Job(writer, cache(self._matching_encoder), dtype, options)
+            builder = Builder(writer, on_error, on_file)
+            sources = find_sources(paths, builder.fail, builder.skip)
+            files = builder.changed(as_documents(documents), sources)
+            for unit, added in (cluster or in_this_process)(job, group_files(files)):
+                builder.take(unit, added)
             if prune:
-                for numbers in self._gone(paths):
-                    builder.remove(numbers)
+                builder.prune(paths)
             builder.commit(is_end=True)
         return builder.changes
 
@@ -291,7 +288,7 @@ class Index:
             matching = {
                 one.number
                 for one in documents
-                if {name, path} & {one.source, one.file} or _is_under(one.file, path)
+                if {name, path} & {one.source, one.file} or is_under(one.file, path)
             }
             if not matching:
                 raise ValueError(
@@ -532,6 +529,14 @@ class Index:
                 self._encoder = self._load_encoder()
             return self._encoder
 
+    def _model_of_writer(self) -> tuple[ModelRecord, Sequence[float]]:
+        """Return what a writer is told of the model, which is loaded only if that is not known."""
+        if self._model is None and self._store.exists():
+            return self.state.model, self.state.unrelated
+        from foveate.index.identity import identify
+
+        return identify(self.encoder), self.encoder.unrelated.mean(0).tolist()
+
     def _load_encoder(self) -> "Encoder":
         from foveate.inference import Encoder, as_encoder
 
@@ -571,43 +576,23 @@ class Index:
 
     def _read(self, use: Callable[[Engine], _Result]) -> _Result:
         """Use the newest state, and a newer one if that was replaced and removed meanwhile."""
-        for attempt in range(_ATTEMPTS):
-            stamp = None
+        while True:
+            stamp = self._store.stamp()
             try:
-                stamp = self._store.stamp()
                 return use(self._load_engine(stamp))
             except (ValueError, OSError) as error:
                 if isinstance(error, LibraryError | OSError):  # not of a condition, harmless
-                    self._engine = None
-                if attempt + 1 == _ATTEMPTS or self._store.stamp() == stamp:
+                    self._loaded = None
+                if self._store.stamp() == stamp:
                     raise
-        raise AssertionError("the last attempt returns or raises")
 
     def _load_engine(self, stamp: tuple[int, ...]) -> Engine:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
-            engine = self._engine  # which other threads drop if they fail to read it
-            if engine is None or stamp != self._stamp:
-                self._engine = engine = self._store.engine()
-                self._stamp = stamp
-            return engine
-
-    def _gone(self, paths: Sequence[str | PathLike[str]]) -> Iterable[list[int]]:
-        """Find the files in some folders that are gone: the numbers of the documents of each."""
-        folders = [
-            os.path.abspath(before_pattern(os.fspath(path)))  # noqa: PTH100
-            for path in paths
-        ]
-        # A whole folder that is missing may be on a disk that is not mounted.
-        present = [folder for folder in folders if Path(folder).exists()]
-        gone: dict[str, list[int]] = {}
-        rows = self._table.read(self._table.open(), ("file", "document"), "level = 'document'")
-        for row in rows.to_pylist():
-            file = row["file"]
-            is_inside = file in folders or any(_is_under(file, one) for one in present)
-            if file in gone or (is_inside and not Path(file).exists()):
-                gone.setdefault(file, []).append(row["document"])
-        return gone.values()
+            loaded = self._loaded  # which other threads drop if they fail to read it
+            if loaded is None or loaded[0] != stamp:
+                self._loaded = loaded = stamp, self._store.engine()
+            return loaded[1]
 
 
 def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Store | QdrantStore":
@@ -623,18 +608,3 @@ def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Sto
             "a library in Qdrant needs its client: run `pip install 'foveate[qdrant]'`"
         ) from error
     return QdrantStore(url, options)
-
-
-def _sources(
-    paths: Sequence[str | PathLike[str]], on_error: ErrorHandler, on_skip: Callable[[Path], None]
-) -> Iterator[Source]:
-    for source in find_sources(paths, on_error, on_skip):
-        name = name_as_text(source.path)
-        if name == str(source.path):
-            yield source
-        else:  # which a table cannot hold
-            on_error(name, DocumentError(f"{name} has a name that is not UTF-8: rename it"))
-
-
-def _is_under(file: str, folder: str) -> bool:
-    return file.startswith(folder.rstrip(os.sep) + os.sep)

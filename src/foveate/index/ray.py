@@ -1,8 +1,8 @@
-"""Reading and encoding on a Ray cluster, for `Index.add`.
+"""Reading, encoding and writing on a Ray cluster, for `Index.add`.
 
-The driver, which is the process that calls `Index.add`, finds what has changed. Workers read and
-encode it, and write the rows to the library's place; the driver commits what they have written,
-which is a matter of a few bytes. Documents get their numbers from one counter.
+The driver, which is the process that calls `Index.add`, finds what has changed. Workers add it,
+with numbers that they get from one counter. The driver commits what they have written, which is a
+matter of a few bytes.
 """
 
 import logging
@@ -11,22 +11,20 @@ import socket
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any
-
-import torch
 
 from foveate import __version__
 from foveate.documents import DocumentError
 from foveate.index.build import Job
 from foveate.index.identity import identify
 from foveate.index.lance import Store
-from foveate.index.reading import Part, Unit, read_unit
-from foveate.index.records import renumber
-from foveate.index.state import ModelRecord
-from foveate.index.writer import write
+from foveate.index.library import Index
+from foveate.index.state import check_model
+from foveate.index.units import Added, Unit, add_unit
 from foveate.inference import Encoder
 
 if not find_spec("ray"):
@@ -39,6 +37,7 @@ _PATIENCE = 10
 """Seconds in which a cluster must answer."""
 
 
+@dataclass(frozen=True)
 class RayCluster:
     """A cluster whose machines read, encode and write the files of a library.
 
@@ -48,7 +47,7 @@ class RayCluster:
 
     If Ray is already initialized, that session is used, and continues afterwards.
 
-    Args:
+    Attributes:
         address: Address of the cluster, such as "head:6379"; this machine must be part of it. By
             default the cluster that `RAY_ADDRESS` names or that this machine is part of or, if
             there is none, one that is started on this machine for as long as it takes.
@@ -63,27 +62,20 @@ class RayCluster:
         8
     """
 
-    def __init__(
-        self,
-        address: str | None = None,
-        *,
-        workers: int | None = None,
-        cpus_per_worker: float = 1,
-        gpus_per_worker: float = 0,
-    ) -> None:
-        self.address = address
-        self.workers = workers
-        self.cpus_per_worker = cpus_per_worker
-        self.gpus_per_worker = gpus_per_worker
+    address: str | None = None
+    _: KW_ONLY
+    workers: int | None = None
+    cpus_per_worker: float = 1
+    gpus_per_worker: float = 0
 
-    def __call__(self, job: Job, units: Iterator[Unit]) -> Iterator[Part]:
-        """Have units read, encoded and written, and yield their parts as they are done.
+    def __call__(self, job: Job, units: Iterator[Unit]) -> Iterator[tuple[Unit, Added]]:
+        """Have units added, and return them as they are done; see `foveate.index.build.Workers`.
 
         Raises:
             ConnectionError: No cluster answers at the address.
             DocumentError: Files of a unit end every process that reads them.
-            RuntimeError: A worker has another model or version, or fails otherwise.
-            ValueError: The cluster has no room for the workers.
+            RuntimeError: A worker has another version of foveate.
+            ValueError: The cluster has no room for the workers, or a worker has another model.
         """
         first = next(units, None)
         if first is None:
@@ -91,7 +83,7 @@ class RayCluster:
         with _connected(self.address):
             yield from self._run(job, chain([first], units))
 
-    def _run(self, job: Job, units: Iterator[Unit]) -> Iterator[Part]:
+    def _run(self, job: Job, units: Iterator[Unit]) -> Iterator[tuple[Unit, Added]]:
         import ray
 
         counter: Any = ray.remote(num_cpus=0)(_Counter).remote(job.writer.next_document)
@@ -101,20 +93,18 @@ class RayCluster:
             max_restarts=-1,
             max_task_retries=_MAX_RETRIES,
         )(_Worker)
-        dtype, device = job.encoder.linear_dtype, "cuda" if self.gpus_per_worker else "cpu"
-        store, options = job.writer.store, dict(job.options)
-        number = self._count_workers()
+        placed = {"dtype": job.dtype, "device": "cuda" if self.gpus_per_worker else "cpu"}
         running: dict[Any, tuple[Any, Unit]] = {}
-        for unit in islice(units, number):
-            worker = make.remote(counter, store, job.model, dtype, device, options, __version__)
-            running[worker.encode.remote(unit)] = worker, unit
+        for unit in islice(units, self._count_workers()):
+            worker = make.remote(counter, job.writer.store, placed, job.options, __version__)
+            running[worker.add.remote(unit)] = worker, unit
         while running:
             [done], _ = ray.wait(list(running))
             worker, unit = running.pop(done)
             if following := next(units, None):
-                running[worker.encode.remote(following)] = worker, following
+                running[worker.add.remote(following)] = worker, following
             try:
-                yield from ray.get(done)
+                yield unit, ray.get(done)
             except ray.exceptions.RayActorError as error:
                 raise DocumentError(
                     f"{unit[0].record.name} or one of {len(unit) - 1} files that were read with it "
@@ -128,7 +118,7 @@ class RayCluster:
         """Return the number of workers to start.
 
         Raises:
-            ValueError: The cluster has no room for them.
+            ValueError: The cluster has no room for them, so that they would be waited for.
         """
         import ray
 
@@ -136,7 +126,7 @@ class RayCluster:
         room = resources.get("CPU", 0) / self.cpus_per_worker
         if self.gpus_per_worker:
             room = min(room, resources.get("GPU", 0) / self.gpus_per_worker)
-        if room < (self.workers or 1):  # they would be waited for
+        if room < (self.workers or 1):
             raise ValueError(
                 f"the cluster has room for {int(room)} workers of {self.cpus_per_worker:g} CPUs "
                 f"and {self.gpus_per_worker:g} GPUs, not for {self.workers or 1}: ask for fewer or "
@@ -146,11 +136,7 @@ class RayCluster:
 
 
 class _Counter:
-    """Numbers documents.
-
-    Args:
-        first: The number of the first one.
-    """
+    """Numbers documents, from `first`."""
 
     def __init__(self, first: int) -> None:
         self._next = first
@@ -162,17 +148,13 @@ class _Counter:
 
 
 class _Worker:
-    """Encodes units in a process of the cluster.
-
-    The model is loaded with the first unit, so that what is wrong with it can be returned.
+    """Adds units in a process of the cluster.
 
     Args:
         counter: Where documents get their numbers.
         store: The library.
-        model: What identifies the model.
-        dtype: Dtype of its linear layers.
-        device: Where it runs.
-        options: See `Job`.
+        placed: Dtype of the model's linear layers, and where it runs.
+        options: Options of `read_documents`.
         version: The driver's version of foveate.
     """
 
@@ -180,45 +162,35 @@ class _Worker:
         self,
         counter: Any,
         store: Store,
-        model: ModelRecord,
-        dtype: torch.dtype,
-        device: str,
+        placed: Mapping[str, Any],
         options: Mapping[str, Any],
         version: str,
     ) -> None:
         self._counter = counter
         self._store = store
-        self._model = model
-        self._placed: dict[str, Any] = {"dtype": dtype, "device": device}
+        self._encoder = cache(partial(_load_encoder, store, placed, version))
         self._options = options
-        self._version = version
-        self._encoder: Encoder | None = None
 
-    def encode(self, unit: Unit) -> list[Part]:
-        """Return the parts of a unit, whose rows are written."""
-        if self._encoder is None:
-            self._encoder = self._load_encoder()
-        return list(map(self._written, read_unit(unit, self._options, self._encoder)))
+    def add(self, unit: Unit) -> Added:
+        """See `foveate.index.units.add_unit`."""
+        return add_unit(unit, self._store, self._encoder, self._take_numbers, self._options)
 
-    def _written(self, part: Part) -> Part:
+    def _take_numbers(self, number: int) -> int:
         import ray
 
-        if part.rows is None:
-            return part
-        first = ray.get(self._counter.take.remote(part.num_documents))
-        written = write(renumber(part.rows, first), self._store.open(), self._store)
-        return replace(part, rows=None, written=written)
+        first: int = ray.get(self._counter.take.remote(number))
+        return first
 
-    def _load_encoder(self) -> Encoder:
-        name = self._model.name
-        encoder = Encoder.from_pretrained(name, **self._model.loading, **self._placed)
-        if (identify(encoder).sha256, __version__) != (self._model.sha256, self._version):
-            raise RuntimeError(
-                f"{socket.gethostname()} has another version of foveate, or other weights of "
-                f"{name or 'the default model'}, than the machine that writes the library: install "
-                "the same on all machines"
-            )
-        return encoder
+
+def _load_encoder(store: Store, placed: Mapping[str, Any], version: str) -> Encoder:
+    if version != __version__:
+        raise RuntimeError(
+            f"{socket.gethostname()} has foveate {__version__}, and the machine that commits has "
+            f"{version}: install the same on all machines"
+        )
+    index = Index(store, **placed)
+    check_model(store.place, index.state.model, identify(index.encoder))
+    return index.encoder
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from glob import has_magic
 from pathlib import Path
 
 from foveate.documents import DocumentError
-from foveate.documents.members import MAILDIR, ErrorHandler, is_readable_file
+from foveate.documents.decoding import name_as_text
+from foveate.documents.members import ErrorHandler, is_readable_file, walk
 from foveate.index.records import FileRecord
 
 _MAX_BYTES = 2**30
@@ -39,8 +40,7 @@ def find_sources(
 ) -> Iterator[Source]:
     """Find the files at paths, in folders and by patterns.
 
-    Folders are walked in the order of their files' names. Links to folders are not followed, so
-    loops of links do no harm; hidden files are left out.
+    Folders are walked as by `foveate.documents.members.walk`, but a Maildir is one source.
 
     Args:
         paths: Files, folders, and patterns with `*`, `**`, `?` and `[…]`.
@@ -49,18 +49,32 @@ def find_sources(
             is opened, and so none is left out.
     """
     for path in paths:
-        given = os.fspath(path)
-        if not given:  # which would be the current folder
-            on_error(given, FileNotFoundError("the name of a file is empty: give one"))
-        elif has_magic(given) and not Path(given).exists():
-            matches = sorted(_match(given))
-            if not matches:
-                on_error(given, FileNotFoundError(f"no file matches {given}: check the pattern"))
-            for match in matches:
-                if not (match.is_dir() and "**" in given):  # whose files match by themselves
-                    yield from _sources_at(match, on_error, on_skip)
-        else:
-            yield from _sources_at(Path(given), on_error, on_skip)
+        for match in _matches(os.fspath(path), on_error):
+            for source in _sources_at(match, on_error, on_skip):
+                name = name_as_text(source.path)
+                if name == str(source.path):
+                    yield source
+                else:  # which a table cannot hold
+                    on_error(name, DocumentError(f"{name} has a name that is not UTF-8: rename it"))
+
+
+def _matches(path: str, on_error: ErrorHandler) -> Iterable[Path]:
+    """Find what matches a pattern; a path without a pattern is returned as it is."""
+    if not path:  # which would be the current folder
+        on_error(path, FileNotFoundError("the name of a file is empty: give one"))
+        return []
+    if not has_magic(path) or Path(path).exists():
+        return [Path(path)]
+    folder = before_pattern(path)
+    matches = [
+        match
+        for match in sorted(folder.glob(str(Path(path).relative_to(folder))))
+        if not any(part.startswith(".") for part in match.relative_to(folder).parts)
+    ]
+    if not matches:
+        on_error(path, FileNotFoundError(f"no file matches {path}: check the pattern"))
+    # The files of folders match ** by themselves.
+    return [match for match in matches if not (match.is_dir() and "**" in path)]
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -88,12 +102,9 @@ def before_pattern(path: str) -> Path:
     return folder
 
 
-def _match(pattern: str) -> Iterator[Path]:
-    """Find what matches a pattern, except for hidden files, and without following links."""
-    folder = before_pattern(pattern)
-    for path in folder.glob(str(Path(pattern).relative_to(folder))):
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            yield path
+def is_under(file: str, folder: str) -> bool:
+    """Return whether a file is in a folder or in one of the folders in it, by their paths."""
+    return file.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _sources_at(
@@ -102,43 +113,29 @@ def _sources_at(
     """Find the files at a path."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow links)
     if absolute.is_dir():
-        yield from _walk(absolute, on_error, on_skip)
+        yield from _sources_in(absolute, on_error, on_skip)
     elif absolute.is_file():
         yield Source(absolute)
     elif absolute.exists():  # a pipe or a device may never end
         on_error(str(path), ValueError(f"{path} is not a regular file: copy its content into one"))
     else:
-        error = FileNotFoundError(f"{path} does not exist: check the path")
-        on_error(str(path), error)
+        on_error(str(path), FileNotFoundError(f"{path} does not exist: check the path"))
 
 
-def _walk(
+def _sources_in(
     folder: Path, on_error: ErrorHandler, on_skip: Callable[[Path], None] | None
 ) -> Iterator[Source]:
-    """Find the files in a folder and in the folders in it, as `documents.read_documents` does."""
-
-    def note(error: OSError) -> None:
-        on_error(str(error.filename), error)
-
-    if (folder / "library.lance").exists():
-        return  # a library in a folder that is indexed into it
-    for name, folders, files in os.walk(folder, onerror=note):
-        folders[:] = sorted(
-            one
-            for one in folders
-            if not one.startswith(".") and not Path(name, one, "library.lance").exists()
-        )
-        if set(MAILDIR) <= set(folders):
-            folders.clear()  # a conversation may be in several files: it is read as a whole
-            yield Source(Path(name), is_found=True)
-            continue
-        for path in (Path(name, file) for file in sorted(files)):
-            if path.name.startswith(".") or not path.is_file():
-                continue
-            if on_skip is None or is_readable_file(path):
-                yield Source(path, is_found=True)
-            else:
-                on_skip(path)
+    """Find the files in a folder."""
+    maildir: Path | None = None
+    for path in walk(folder, lambda error: on_error(str(error.filename), error)):
+        if maildir in path.parents:
+            continue  # a conversation may be in several files: they are read as a whole
+        if path.is_dir():
+            maildir = path
+        if path.is_dir() or on_skip is None or is_readable_file(path):
+            yield Source(path, is_found=True)
+        else:
+            on_skip(path)
 
 
 def describe(source: Source, known: FileRecord | None) -> FileRecord:

@@ -33,7 +33,10 @@ _log = logging.getLogger(__name__)
 _LOCK = "writer.lock"
 
 MAX_FRAGMENTS = 32
-"""Number of small files from which they are merged."""
+"""Number of small files from which they are merged when nothing more is added."""
+
+ROWS_PER_MERGE = 100_000
+"""Rows from which what was added is merged and indexed while more is added."""
 
 ROWS_PER_FILE = 2**19
 """Rows of which a file is left as it is when others are merged."""
@@ -254,16 +257,21 @@ class Writer:
         """Optimize if there is reason to, so that a small change does not rewrite everything.
 
         Args:
-            is_end: Whether nothing will be added soon, so that building indexes pays off.
+            is_end: Whether nothing will be added soon, so that an index of vectors pays off.
         """
         with self.store.explained():
-            sizes = [one.count_rows() for one in self.table.get_fragments()]
-            is_due = sum(size < ROWS_PER_FILE for size in sizes) >= MAX_FRAGMENTS
+            num_new = self.table.stats.index_stats("key_idx")["num_unindexed_rows"]
+            is_due = num_new >= (ROWS_WITHOUT_INDEX if is_end else ROWS_PER_MERGE)
             if is_end and not is_due:
-                indexed = self.table.stats.index_stats("key_idx")
-                is_due = indexed["num_unindexed_rows"] >= ROWS_WITHOUT_INDEX
+                sizes = [one.count_rows() for one in self.table.get_fragments()]
+                num_small = sum(size < ROWS_PER_FILE for size in sizes)
+                is_due = num_small >= MAX_FRAGMENTS or self._lacks_vector_index()
         if is_due:
             self.optimize(with_vectors=is_end)
+
+    def _lacks_vector_index(self) -> bool:
+        has_index = any(one.name == "vector_idx" for one in self.table.describe_indices())
+        return not has_index and self.table.count_rows() >= LEAST_FOR_VECTOR_INDEX
 
     def optimize(self, *, with_vectors: bool = True) -> None:
         """Merge small files and bring indexes up to date; then remove what is no longer needed.
@@ -274,12 +282,12 @@ class Writer:
             with_vectors: Whether to make an index of vectors if there is none and it is time to.
         """
         with self.store.explained(is_write=True):
-            table, num_rows = self.table, self.table.count_rows()
+            table = self.table
             _log.info("%s: merging files and updating indexes", self.store.place)
             table.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FILE)
             table.optimize.optimize_indices()
-            has_index = any(one.name == "vector_idx" for one in table.describe_indices())
-            if with_vectors and not has_index and num_rows >= LEAST_FOR_VECTOR_INDEX:
+            if with_vectors and self._lacks_vector_index():
+                num_rows = table.count_rows()
                 _log.info("%s: indexing the vectors of %s rows", self.store.place, f"{num_rows:,}")
                 table = table.create_index(
                     "vector",
