@@ -331,25 +331,6 @@ def test_threads_share_the_model_and_what_was_read(index, folder, small_encoder,
     assert sorted(calls) == ["__init__", "load"]
 
 
-class Raced(Index):
-    """A library whose state another thread drops, as after an error, just as it is looked up."""
-
-    @property
-    def _stamp(self):
-        self._snapshot = None
-        return self._own_stamp
-
-    @_stamp.setter
-    def _stamp(self, stamp):
-        self._own_stamp = stamp
-
-
-def test_a_state_that_another_thread_drops_is_used_to_the_end(index, folder):
-    index.add(folder)
-    raced = Raced(index._store, index._model)
-    assert raced.search("cod") == raced.search("cod") == index.search("cod")
-
-
 def test_few_candidates_find_the_best(tmp_path, encoder, monkeypatch):
     """Of many sentences, Lance proposes a few, by their vectors and by their words."""
     animals = ("cod", "eel", "whale", "crab", "gull", "ray", "seal", "squid")
