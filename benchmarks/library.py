@@ -261,7 +261,7 @@ def measure_recall(path: Path, queries: list[str]) -> dict[str, float]:
     """Compare hits with those of many candidates, of which this process then always takes many."""
     run = searcher(path, Encoded(queries))
     found_by = {by: [places(run(by, query)) for query in queries] for by in get_args(Unit)}
-    search.LEAST_CANDIDATES, lance._PROBES, lance._REFINE = MANY_CANDIDATES, 10**6, 1
+    search.LEAST_CANDIDATES, lance._SEARCHED, lance._REFINE = MANY_CANDIDATES, 10**12, 1
     search._LEAST_UNITS = MANY_CANDIDATES // 20
     recall = {}
     for by, found in found_by.items():

@@ -29,11 +29,12 @@ HEAD = -1
 _CACHED_BYTES = 2**29
 """What Lance may keep in memory of indexes; a quarter as much of what it knows of files."""
 
-_PROBES = 200
-"""Partitions of the index of vectors that are searched. Those of ten million rows have 230 kB each,
-and are read from the disk if they are not among the `_CACHED_BYTES`."""
+_SEARCHED = 250_000
+"""Vectors that are searched, of a larger library those of the partitions whose centroids are
+closest. Those of ten million rows have 230 kB each, and are read from the disk if they are not
+among the `_CACHED_BYTES`."""
 
-_REFINE = 6
+_REFINE = 4
 """How many times as many rows the index finds as are proposed: those whose vectors, which are read
 for that, are closest."""
 
@@ -249,11 +250,12 @@ class LanceEngine:
         """See `Engine`."""
         from lance.query import MatchQuery
 
+        num_rows = sum(self.state.totals.texts)
         by_vector = {
             "column": "vector",
             "k": k,
             "metric": "dot",
-            "nprobes": _PROBES,
+            "nprobes": round(_SEARCHED / num_rows**0.5),
             "refine_factor": _REFINE,
         }
         nearest = [

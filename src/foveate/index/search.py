@@ -127,12 +127,6 @@ class Request:
         """Return the sentences that match best, best first, with a column `score`."""
         proposed = np.unique(np.concatenate(self._candidates(top_k, "sentence")))
         rows = of_level(self.engine.take(proposed, _SCORED), "sentence")
-        # Sections have long texts, and cannot add enough to bring all sentences among the best.
-        _, of_section, _, of_section_words = self._sentence_weights
-        most = 2 * of_section + of_section_words * self._weigh_terms("section").sum()
-        own = self._score_by_themselves(rows)
-        least = np.partition(own, -top_k)[-top_k] if top_k < len(own) else -np.inf
-        rows = rows.filter(pa.array(own >= least - most))
         scores = self.score_sentences(rows)
         rows = rows.append_column("score", pa.array(scores))
         return rows.take(np.lexsort((keys_of(rows), -scores))[:top_k])
@@ -235,14 +229,11 @@ class Request:
 
     def score_sentences(self, rows: pa.Table) -> Floats:
         """Return the scores of some sentences: `(rows,)`."""
-        scores = self._score_by_themselves(rows) + self._score_sections(_section_keys(rows))
-        return scores.round(5)
-
-    def _score_by_themselves(self, rows: pa.Table) -> Floats:
-        """Return the scores of some sentences without what their sections add."""
         of_sentence, _, of_words, _ = self._sentence_weights
-        cosines = self._cosines(rows, _WHOLE)[:, 0]
-        return of_sentence * cosines + of_words * self._match_words(rows, "sentence")
+        scores = of_sentence * self._cosines(rows, _WHOLE)[:, 0]
+        scores += of_words * self._match_words(rows, "sentence")
+        scores += self._score_sections(_section_keys(rows))
+        return scores.round(5)
 
     def _score_sections(self, keys: Ints) -> Floats:
         """Return what sections add to the scores of the sentences directly in them."""
