@@ -26,8 +26,8 @@ METADATA = b"foveate"
 HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below."""
 
-_CACHED_BYTES = 2**29
-"""What Lance may keep in memory of indexes; a quarter as much of what it knows of files."""
+_CACHED_BYTES = 2**30
+"""What Lance may keep in memory of indexes; an eighth as much of what it knows of files."""
 
 _SEARCHED = 250_000
 """Vectors that are searched, of a larger library those of the partitions whose centroids are
@@ -81,7 +81,7 @@ class Store:
                     self.uri,
                     storage_options=self.options,
                     index_cache_size_bytes=_CACHED_BYTES,
-                    metadata_cache_size_bytes=_CACHED_BYTES // 4,
+                    metadata_cache_size_bytes=_CACHED_BYTES // 8,
                 )
             except ValueError as error:
                 if "was not found" in str(error):
