@@ -191,8 +191,8 @@ class Request:
         allowed = pa.concat_tables(inside)
         allowed = allowed.filter(pa.array(np.isin(self._owners(allowed), keys_of(rows))))
         if self.condition:
-            keys = keys_of(fetch(self.engine, keys_of(allowed), ["key"], self.condition))
-            allowed = allowed.filter(pa.array(np.isin(keys_of(allowed), keys)))
+            kept = fetch(self.engine, keys_of(allowed), ["key"], self.condition)
+            allowed = allowed.filter(pa.array(np.isin(keys_of(allowed), keys_of(kept))))
         without = rows.filter(pc.equal(rows["own_sentences"], 0))
         if without.num_rows:
             allowed = pa.concat_tables([allowed, self._inside(without, "all_sentences")])
