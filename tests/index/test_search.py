@@ -347,7 +347,8 @@ def test_few_candidates_find_the_best(tmp_path, encoder, monkeypatch):
     index = Index.create(tmp_path / "library", model=encoder)
     index.add(documents)
     monkeypatch.setattr(library_search, "LEAST_CANDIDATES", 10)
-    for query in ("Who eats item63?", "seal", "Where does the whale of volume 3 sleep?"):
+    queries = ("Who eats item63?", "seal", "Where does the whale of volume 3 sleep?")
+    for query in (*queries, " ".join(queries)):
         for by in ("passage", "section", "document"):
             found = index.search(query, by=by, top_k=1)
             expected = search(query, documents, by=by, top_k=1, model=encoder)

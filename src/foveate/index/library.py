@@ -530,7 +530,7 @@ class Index:
             return self._encoder
 
     def _model_of_writer(self) -> tuple[ModelRecord, Sequence[float]]:
-        """Return what a writer is told of the model, which is loaded only if that is not known."""
+        """Return the model's record and `State.unrelated`, from the library if it has them."""
         if self._model is None and self._store.exists():
             return self.state.model, self.state.unrelated
         from foveate.index.identity import identify

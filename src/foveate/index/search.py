@@ -158,24 +158,52 @@ class Request:
             return rows, np.zeros(0), rows
         rows, self.copied = _without_copies(self._with_scores(rows, level))
         rows = rows.sort_by("key")
-        # What no sentence of a section proposes is less close than all that was proposed.
-        most = np.tile(cosines.min(0, initial=1), (rows.num_rows, 1))
-        most[rows["own_sentences"].to_numpy() == 0] = 0
+        least = np.full((rows.num_rows, cosines.shape[1]), -1.0)
         is_there = np.isin(owners, keys_of(rows))
         place = np.searchsorted(keys_of(rows), owners[is_there])
-        np.maximum.at(most, place, cosines[is_there])
-        least = np.full_like(most, -1)
-        if not self.condition:  # which may exclude the closest sentences
-            least[place] = most[place]
+        np.maximum.at(least, place, cosines[is_there])
+        # A sentence that was not proposed is less close than all that were for that part.
+        per_part = max(len(cosines) // cosines.shape[1], 1)
+        most = np.maximum(least, np.sort(cosines, 0)[-per_part:].min(0, initial=1))
+        most[rows["own_sentences"].to_numpy() == 0] = 0
+        if self.condition:  # which may exclude the closest sentences
+            least[:] = -1
+        scores, inside = self._compare(rows, least, most, top_k)
+        best = _order(scores, rows)[:top_k]
+        rows, scores = rows.take(best), scores[best]
 
+        allowed = inside.filter(pa.array(np.isin(self._owners(inside), keys_of(rows))))
+        if self.condition:
+            kept = fetch(self.engine, keys_of(allowed), ["key"], self.condition)
+            allowed = allowed.filter(pa.array(np.isin(keys_of(allowed), keys_of(kept))))
+        without = rows.filter(pc.equal(rows["own_sentences"], 0))
+        if without.num_rows:
+            allowed = pa.concat_tables([allowed, self._inside(without, "all_sentences")])
+        _, first = np.unique(keys_of(allowed), return_index=True)  # sections may be in sections
+        return rows, scores, allowed.take(first)
+
+    def _compare(
+        self, rows: pa.Table, least: Floats, most: Floats, top_k: int
+    ) -> tuple[Floats, pa.Table]:
+        """Compare the sentences of all sections or documents that may be among the best.
+
+        Args:
+            rows: What `_with_scores` returns.
+            least: `(rows, parts)`, what the highest cosine of a sentence in them is at least.
+            most: What it is at most; both become what it is.
+            top_k: How many are looked for.
+
+        Returns:
+            The scores, too low for those that are not among the best; and the sentences compared.
+        """
         is_compared = np.zeros(rows.num_rows, np.bool_)
-        inside = []
+        inside: list[pa.Table] = []
         while True:
             scores, at_most = self._score_units(rows, least), self._score_units(rows, most)
             threshold = np.partition(scores, -top_k)[-top_k] if top_k < len(scores) else -np.inf
             remaining = np.flatnonzero(~is_compared & (at_most >= threshold))
             if not len(remaining):
-                break
+                return scores, pa.concat_tables(inside)
             order = np.argsort(-at_most[remaining], kind="stable")
             compared = remaining[order[: _COMPARED_PER_RESULT * top_k]]
             sentences = self._inside(rows.take(compared))
@@ -185,19 +213,6 @@ class Request:
                 least[i] = most[i] = of_unit.max(0) if len(of_unit) else 0
             is_compared[compared] = True
             inside.append(sentences)
-        best = _order(scores, rows)[:top_k]
-        rows, scores = rows.take(best), scores[best]
-
-        allowed = pa.concat_tables(inside)
-        allowed = allowed.filter(pa.array(np.isin(self._owners(allowed), keys_of(rows))))
-        if self.condition:
-            kept = fetch(self.engine, keys_of(allowed), ["key"], self.condition)
-            allowed = allowed.filter(pa.array(np.isin(keys_of(allowed), keys_of(kept))))
-        without = rows.filter(pc.equal(rows["own_sentences"], 0))
-        if without.num_rows:
-            allowed = pa.concat_tables([allowed, self._inside(without, "all_sentences")])
-        _, first = np.unique(keys_of(allowed), return_index=True)  # sections may be in sections
-        return rows, scores, allowed.take(first)
 
     def _inside(self, units: pa.Table, number: str = "own_sentences") -> pa.Table:
         """Return the first sentences in sections or documents, as many as a column says."""
@@ -289,7 +304,7 @@ class Request:
         counts, lengths = count_terms(rows["hashes"], [*map(hash_term, self._terms)])
         relative_lengths = lengths / self.engine.state.totals.mean_length(level)
         scores: Floats = (
-            counts / (counts + held_back(relative_lengths)[:, None]) @ (self._weigh_terms(level))
+            counts / (counts + held_back(relative_lengths)[:, None]) @ self._weigh_terms(level)
         )
         return scores
 
