@@ -6,15 +6,16 @@
 Proposals, PEPs and papers of `../shared/data` are written as files, one each, and added to a
 library; the time includes reading and encoding them. Then one of them is changed, and the library
 is brought up to date. Libraries of the given numbers of sentences are made of that one, or of
-`--base`, by copies whose vectors have noise of `--noise` (of length 1 before it is scaled),
-normalized again. Each text of a copy is found by nine in ten of its words, drawn at random, so that
-copies of a document match a query differently, and as many share a word as do in real ones.
+`--base`, by copies: their vectors have noise of `--noise` (of length 1 before it is scaled), and
+three in ten of their terms are drawn from those of all texts. So they are like other texts about the
+same things, of which the ten best differ from the next ones.
 
 Each of them is searched by a process of its own on two cores, whose memory is measured. A first
 query is one right after the library was opened; the files are in the system's cache by then. Warm
 ones come later, each for the first time. The time to encode the queries is measured apart, and is
 not part of them. Queries are sentences of the documents, cut to eight words. They are compared with
-FAISS's flat index and inverted lists, and with bm25s, over the same sentences.
+FAISS's flat index and inverted lists, Qdrant's client in its local mode and bm25s, over the same
+sentences.
 
 `recall` is how many of the ten best hits are found that are found if Lance proposes a hundred
 times as many candidates, from all lists of its index.
@@ -55,6 +56,8 @@ from structured_documents import read_records
 
 T = TypeVar("T")
 
+PACKAGES = ("pylance", "pyarrow", "bm25s", "faiss-cpu", "qdrant-client")
+
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
 WORDS_PER_QUERY = 8
@@ -66,8 +69,11 @@ COMPARED_QUERIES = 30
 
 MANY_CANDIDATES = 20_000
 
-KEPT_TERMS = 0.9
-"""Share of the terms of a text that a copy has."""
+MOST_IN_QDRANT = 100_000
+"""Vectors that Qdrant's client holds in its local mode: a million take minutes to add."""
+
+KEPT_TERMS = 0.7
+"""Share of the terms of a text that a copy has; the others are those of any texts."""
 
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
@@ -125,7 +131,7 @@ def in_process(run: Callable[..., T], *arguments: Any) -> T:
 
 
 def rows_of_base(base: Path) -> pa.Table:
-    return Store(base).open().to_table(filter="document >= 0").sort_by("key")
+    return Store(base).open().to_table(filter="document >= 0")
 
 
 def enlarge(
@@ -172,13 +178,13 @@ def copy_of(rows: pa.Table, copy: int, num_documents: int, noise: float) -> pa.T
     numbers = rows["document"].unique().to_numpy()
     rows = rows.filter(pc.is_in(rows["document"], pa.array(numbers[:num_documents])))
     rows = renumber(rows, copy * (int(numbers.max()) + 1))
-    vectors = vectors_of(rows["vector"]).astype(np.float32)
+    vectors = vectors_of(rows["vector"])
     if copy:
         rng = np.random.default_rng(copy)
         vectors += noise * rng.standard_normal(vectors.shape, np.float32) / len(vectors.T) ** 0.5
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     halves = pa.array(vectors.astype(np.float16).reshape(-1))
-    changed: dict[str, Any] = thinned(rows, copy) if copy else {}
+    changed: dict[str, Any] = reworded(rows, copy) if copy else {}
     changed |= {
         "file": pc.binary_join_element_wise(f"/copy-{copy}", rows["file"], ""),
         "content_hash": pc.add(rows["content_hash"], copy),  # so that all are shown
@@ -190,23 +196,21 @@ def copy_of(rows: pa.Table, copy: int, num_documents: int, noise: float) -> pa.T
     return rows
 
 
-def thinned(rows: pa.Table, seed: int) -> dict[str, Any]:
-    """Return the columns of terms without some of them."""
+def reworded(rows: pa.Table, seed: int) -> dict[str, Any]:
+    """Return the columns of terms with others in place of some of them."""
     lists = pc.split_pattern(pc.coalesce(*map(rows.column, TERMS.values())), " ").combine_chunks()
-    terms, owners = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
-    is_kept = np.random.default_rng(seed).random(len(terms)) < KEPT_TERMS
-    is_kept &= pc.not_equal(terms, "").to_numpy(zero_copy_only=False)  # of a text without terms
-    ends = np.bincount(owners[is_kept], minlength=len(rows)).cumsum(dtype=np.int32)
-    starts = pa.array(np.concatenate([[0], ends]), pa.int32())
-    words = terms.filter(pa.array(is_kept)).dictionary_encode()
-    hashes = np.array([*map(hash_term, words.dictionary.to_pylist())], np.uint32)
-    hashes = pa.array(hashes[words.indices.to_numpy()])
-    texts = pc.binary_join(pa.ListArray.from_arrays(starts, words.cast(pa.string())), " ")
+    words = lists.flatten().dictionary_encode()
+    idx, rng = words.indices.to_numpy().copy(), np.random.default_rng(seed)
+    others = np.flatnonzero(rng.random(len(idx)) >= KEPT_TERMS)
+    idx[others] = rng.choice(idx, len(others))
+    terms = words.dictionary.take(pa.array(idx))
+    texts = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, terms), " ")
     of_level = {
         column: pc.if_else(pc.equal(rows["level"], level), texts, None)
         for level, column in TERMS.items()
     }
-    return {**of_level, "hashes": pa.ListArray.from_arrays(starts, hashes)}
+    hashes = np.array([*map(hash_term, words.dictionary.to_pylist())], np.uint32)[idx]
+    return {**of_level, "hashes": pa.ListArray.from_arrays(lists.offsets, pa.array(hashes))}
 
 
 def rows_of(path: Path, column: str) -> pa.ChunkedArray:
@@ -261,7 +265,7 @@ def measure_recall(path: Path, queries: list[str]) -> dict[str, float]:
     """Compare hits with those of many candidates, of which this process then always takes many."""
     run = searcher(path, Encoded(queries))
     found_by = {by: [places(run(by, query)) for query in queries] for by in get_args(Unit)}
-    search.LEAST_CANDIDATES, lance._SEARCHED, lance._REFINE = MANY_CANDIDATES, 10**12, 1
+    search.LEAST_CANDIDATES, lance._SEARCHED, lance.REFINE = MANY_CANDIDATES, 10**12, 1
     search._LEAST_UNITS = MANY_CANDIDATES // 20
     recall = {}
     for by, found in found_by.items():
@@ -294,16 +298,16 @@ def places(hits: Sequence[Hit]) -> set[tuple[int, int, int]]:
 
 
 def measure_peers(path: Path, queries: list[str]) -> dict[str, Any]:
-    """Search the vectors of all sentences with FAISS, and their texts with bm25s."""
+    """Search the vectors of all sentences with FAISS and Qdrant, their texts with bm25s."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:SEARCH_CORES])
-    return measure_faiss(path, queries) | {"bm25s": measure_bm25s(path, queries)}
+    return measure_vectors(path, queries) | {"bm25s": measure_bm25s(path, queries)}
 
 
-def measure_faiss(path: Path, queries: list[str]) -> dict[str, Any]:
+def measure_vectors(path: Path, queries: list[str]) -> dict[str, Any]:
     import faiss
 
     encoded = Encoded(queries[:COMPARED_QUERIES])
-    matrix = vectors_of(rows_of(path, "vector")).astype(np.float32)
+    matrix = vectors_of(rows_of(path, "vector"))
     num_lists = round(len(matrix) ** 0.5)
     lists = faiss.index_factory(matrix.shape[1], f"IVF{num_lists},Flat", faiss.METRIC_INNER_PRODUCT)
     seconds, _ = timed(lambda: (lists.train(matrix), lists.add(matrix)))
@@ -311,10 +315,26 @@ def measure_faiss(path: Path, queries: list[str]) -> dict[str, Any]:
     flat = faiss.IndexFlatIP(matrix.shape[1])
     flat.add(matrix)
     result: dict[str, Any] = {"faiss_ivf_built_s": seconds}
+    vectors = [encoded.encode_queries([query]) for query in queries[:COMPARED_QUERIES]]
     for name, one in (("faiss_flat", flat), ("faiss_ivf", lists)):
-        vectors = [encoded.encode_queries([query]) for query in queries[:COMPARED_QUERIES]]
         result[name] = percentiles([timed(partial(one.search, v, 10))[0] for v in vectors])
+    if len(matrix) <= MOST_IN_QDRANT:
+        result["qdrant_local"] = measure_qdrant(matrix, vectors)
     return result
+
+
+def measure_qdrant(
+    matrix: npt.NDArray[np.float32], vectors: Sequence[npt.NDArray[np.float32]]
+) -> dict[str, float]:
+    """Search vectors with Qdrant's client in its local mode, which compares all of them."""
+    from qdrant_client import QdrantClient, models
+
+    client = QdrantClient(":memory:")
+    config = models.VectorParams(size=matrix.shape[1], distance=models.Distance.DOT)
+    client.create_collection("sentences", vectors_config=config)
+    client.upload_collection("sentences", matrix)
+    queries = [partial(client.query_points, "sentences", v[0].tolist(), limit=10) for v in vectors]
+    return percentiles([timed(query)[0] for query in queries])
 
 
 def measure_bm25s(path: Path, queries: list[str]) -> dict[str, float]:
@@ -384,7 +404,7 @@ def measure_maintenance(base: Path, path: Path) -> float:
     state, rows = Index.open(path).state, rows_of_base(base)
     with writing(Store(path), state.model, state.unrelated) as writer:
         for _ in range(ROWS_WITHOUT_INDEX // rows.num_rows + 1):
-            added = renumber(rows, writer.new_documents(rows["document"][-1].as_py() + 1))
+            added = renumber(rows, writer.new_documents(pc.max(rows["document"]).as_py() + 1))
             writer.add(write(added, writer.table, writer.store))
             writer.commit()
         seconds, _ = timed(partial(writer.tidy, is_end=True))
@@ -426,7 +446,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--base", type=Path, help="a library to copy instead of building one")
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--noise", type=float, default=0.3)
+    parser.add_argument("--noise", type=float, default=0.7)
     parser.add_argument("--processes", type=int, default=1, help="processes that write copies")
     parser.add_argument(
         "--peers", type=int, default=1_000_000, help="most sentences that other programs are given"
@@ -449,7 +469,7 @@ def main() -> None:
     queries = make_queries(base, options.queries)
     results["sizes"] = []
     missing = [f"{size:,} sentences" for size in options.sizes]
-    save = partial(report.save, options.output, results, "pylance", "pyarrow", "bm25s", "faiss-cpu")
+    save = partial(report.save, options.output, results, *PACKAGES)
     save(missing=missing)
     for number, size in enumerate(options.sizes, 1):
         path = folder / f"library-{size}"

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from foveate import Index
 from foveate.index.lance import LanceEngine
 from foveate.index.records import FileRecord, read_document, renumber, rows
-from foveate.index.schema import vectors_of
+from foveate.index.schema import documents_of, places_of, vectors_of
 from foveate.index.statistics import WordCounts, count
 
 NOT_OF_CONTENT = ("sha256", "size", "modified", "indexed", "content", "salience", "vector")
@@ -30,11 +30,22 @@ def _problems(engine: LanceEngine) -> Iterator[str]:
         of_document, words = count(found)
         totals += of_document
         counts = WordCounts.total([counts, words])
+    if _is_out_of_place(engine):
+        yield "rows are not where their keys say"
     if np.array(engine.state.totals).tolist() != totals.tolist():
         yield f"{engine.state.totals} are counted instead of {totals.tolist()}"
     held = WordCounts.total(list(engine.store.word_counts(engine.table).values()))
     if wrong := WordCounts.total([held], [counts]).words.to_pylist():
         yield f"words are not counted as they should be: {wrong[:9]}"
+
+
+def _is_out_of_place(engine: LanceEngine) -> bool:
+    """Return whether a row is not as far from others of its document as `places_of` says."""
+    rows = engine.store.read(engine.table, ["key"], "document >= 0", with_row_id=True)
+    keys, addresses = rows["key"].to_numpy(), rows["_rowid"].to_numpy().astype(np.int64)
+    of_files = np.stack([documents_of(keys), addresses >> 32])
+    firsts = np.concatenate([of_files, addresses[None] - places_of(keys)])
+    return len(np.unique(of_files, axis=1).T) != len(np.unique(firsts, axis=1).T)
 
 
 def _of_document(engine: LanceEngine, number: int, found: pa.Table) -> Iterator[str]:
@@ -48,6 +59,6 @@ def _of_document(engine: LanceEngine, number: int, found: pa.Table) -> Iterator[
     for column in expected.column_names:
         if column not in NOT_OF_CONTENT and found[column] != expected[column]:
             yield f"differs from its text in its {column}"
-    lengths = np.linalg.norm(vectors_of(found["vector"]).astype(np.float32), axis=1)
+    lengths = np.linalg.norm(vectors_of(found["vector"]), axis=1)
     if not (np.abs(lengths - 1) < 1e-2).all():  # float16 rounds it
         yield "damaged vectors"

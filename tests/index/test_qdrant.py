@@ -102,5 +102,5 @@ def test_what_qdrant_cannot_do_is_said(index, folder, small_encoder, tmp_path):
             other.search("cod", **conditions)
     third = Index.create(tmp_path / "third", model=small_encoder)
     third.add(folder)
-    with pytest.raises(LibraryError, match="holds another library: name a new collection"):
+    with pytest.raises(LibraryError, match="holds another library: choose a new name"):
         third.export(PLACE)

@@ -234,7 +234,7 @@ def test_documents_of_the_same_name_are_told_apart(index):
         ("title = = 'a'", "Expected: an expression, found: ="),
         ("size > 1 -- at least", "Expected: "),
         ("lpat(title) = 'a'", "Invalid function 'lpat'"),
-        ("CAST(text AS int) > 1", "cannot be evaluated .*Cannot cast string 'Fish' to value"),
+        ("CAST(text AS int) > 1", "cannot be evaluated .*Cannot cast string 'Eel' to value"),
     ],
 )
 def test_conditions_that_make_no_sense_are_explained(index, folder, where, reason):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lance import fragment
 
 from foveate import Document, Index
 from foveate.index import LibraryError, LockedError, build, lance, units, writer
-from foveate.index.lance import Store
+from foveate.index.lance import LanceEngine, Store
 from foveate.index.schema import TERMS
 from foveate.index.statistics import Totals, WordCounts, count
 from foveate.index.writer import write, writing
@@ -277,14 +279,14 @@ def test_libraries_get_indexes_and_few_files(index, monkeypatch):
     index.add(documents[:10])
     table = Store(index.path).open()
     assert "vector_idx" not in {one.name for one in table.describe_indices()}
-    assert table.stats.index_stats("key_idx")["num_unindexed_rows"] < 10
+    assert table.stats.index_stats("level_idx")["num_unindexed_rows"] < 10
     assert len(table.get_fragments()) <= 5
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2000)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 999)
     monkeypatch.setattr(writer, "ROWS_WITHOUT_INDEX", 999)
     index.add(documents[10:])
     table = Store(index.path).open()
-    assert table.stats.index_stats("key_idx")["num_unindexed_rows"] < 100
+    assert table.stats.index_stats("level_idx")["num_unindexed_rows"] < 100
     assert "vector_idx" in {one.name for one in table.describe_indices()}
     index.add([Document.from_text("The squid eats. It sleeps.", source="squid")])
     assert problems(index) == []
@@ -319,3 +321,25 @@ def test_an_export_has_keys_terms_and_vectors(index, folder, tmp_path):
     rows = pq.read_table(path)
     for key, text in zip(rows["key"].to_pylist(), rows["text"].to_pylist(), strict=True):
         assert key < 0 or keys.get(key, text) == text
+
+
+def test_documents_that_begin_in_one_file_and_end_in_the_next_are_found(
+    index, small_encoder, tmp_path, monkeypatch
+):
+    documents = []
+    for i, name in enumerate(("cod", "eel", "ray", "tuna", "whale", "krill")):
+        text = " ".join(f"The {name} eats {what}." for what in ("herring", "salt", "nets", "ice"))
+        sections = [("Food", text), ("Life", f"The {name} swims. It is long."), ("End", "It ends.")]
+        documents.append(Document.from_sections(name, sections[: 2 + i % 2]))
+    index.add(documents)
+    small = partial(fragment.write_fragments, max_rows_per_file=5)
+    monkeypatch.setattr(fragment, "write_fragments", small)
+    other = Index.create(tmp_path / "other", model=small_encoder)
+    other.add(documents)
+    assert len(LanceEngine(other._table).table.get_fragments()) > 2 * len(documents)
+    assert problems(other) == []
+    for query in ("What does the ray eat?", "a long fish", "salt"):
+        for by in ("passage", "section", "document"):
+            for conditions in ({}, {"where": "num_sections > 2"}, {"section": "food"}):
+                found = other.search(query, by=by, top_k=9, **conditions)
+                assert found == index.search(query, by=by, top_k=9, **conditions)

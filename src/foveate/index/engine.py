@@ -14,7 +14,7 @@ from foveate.tasks.weights import Level
 Ids = npt.NDArray[np.integer]
 
 Matches = Mapping[str, Sequence[Any] | npt.NDArray[np.integer]]
-"""The values, or ranges of numbers, that columns of rows may have: all columns must match."""
+"""The values that columns of rows may have: all columns must match."""
 
 OF_DOCUMENTS: Matches = {"level": ["document"]}
 
@@ -30,6 +30,8 @@ class Engine(Protocol):
     """
 
     state: State
+
+    def __hash__(self) -> int: ...  # which a protocol has only if it says so
 
     def condition(
         self, where: Sequence[str], path: str | None, section: str | None, document: int | None
@@ -65,7 +67,19 @@ class Engine(Protocol):
         ...
 
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
-        """Read rows that were proposed, in their order."""
+        """Read rows that were proposed, in their order; `key` is one of the columns."""
+        ...
+
+    def fetch(
+        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: Any = None
+    ) -> pa.Table:
+        """Read the rows with some keys that satisfy a condition, in the order of their keys.
+
+        Args:
+            keys: Keys, of which some may be those of no row.
+            columns: Columns, of which `key` is one.
+            where: What the rows must satisfy.
+        """
         ...
 
     def read(
@@ -82,13 +96,6 @@ class Engine(Protocol):
     def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """Return `foveate.tasks.weights.rarity` of terms in the texts of a level: `(terms,)`."""
         ...
-
-
-def fetch(
-    engine: Engine, keys: npt.NDArray[np.int64], columns: Sequence[str], where: Any = None
-) -> pa.Table:
-    """Read the rows with some keys that satisfy a condition, in the order of their keys."""
-    return engine.read(columns, {"key": keys}, where).sort_by("key")
 
 
 def of_level(rows: pa.Table, level: Level) -> pa.Table:

@@ -1,6 +1,7 @@
 """A library's table of Lance, on a disk or in an object store, and a version of it as an engine."""
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foveate.index.conditions import as_sql, quote
-from foveate.index.engine import Ids, Matches
-from foveate.index.schema import LEVELS, SCHEMA_VERSION, TERMS
+from foveate.index.engine import Ids, Matches, keys_of
+from foveate.index.schema import LEVELS, SCHEMA_VERSION, TERMS, documents_of, places_of
 from foveate.index.state import LibraryError, ModelRecord, State
 from foveate.index.statistics import Totals, WordCounts
 from foveate.tasks.weights import Level, rarity
@@ -24,7 +25,8 @@ from foveate.tasks.weights import Level, rarity
 TABLE = "library.lance"
 METADATA = b"foveate"
 HEAD = -1
-"""The key of the row that counts what a library holds; those that count words are below."""
+"""The key of the row that counts what a library holds; those that count words are below. Their
+document is -1."""
 
 _CACHED_BYTES = 2**30
 """What Lance may keep in memory of indexes; an eighth as much of what it knows of files."""
@@ -34,9 +36,12 @@ _SEARCHED = 250_000
 closest. Those of ten million rows have 230 kB each, and are read from the disk if they are not
 among the `_CACHED_BYTES`."""
 
-_REFINE = 4
+REFINE = 4
 """How many times as many rows the index finds as are proposed: those whose vectors, which are read
 for that, are closest."""
+
+_KNOWN_DOCUMENTS = 100_000
+"""Documents whose place is remembered."""
 
 
 class LockedError(OSError):
@@ -118,7 +123,7 @@ class Store:
     def state_of(self, table: Any) -> State:
         """Return the state of an opened table."""
         made_by = json.loads(table.schema.metadata[METADATA])
-        rows = self.read(table, ["totals"], f"key = {HEAD}")
+        rows = self.read(table, ["totals"], f"document = -1 AND key = {HEAD}")
         if rows.num_rows != 1:
             raise self._unreadable("the row that counts what it holds is missing")
         next_document, *counts = rows["totals"][0].as_py()
@@ -133,7 +138,8 @@ class Store:
 
     def word_counts(self, table: Any) -> dict[int, WordCounts]:
         """Return how often words occur: the counts in each row that has some, by its key."""
-        rows = self.read(table, ["key", "words", "frequencies"], f"key < {HEAD}")
+        columns = ("key", "words", "frequencies")
+        rows = self.read(table, columns, f"document = -1 AND key < {HEAD}")
         lists = zip(rows["words"], rows["frequencies"], strict=True)
         shape = (-1, len(LEVELS))
         counts = [WordCounts(a.values, b.values.to_numpy().reshape(shape)) for a, b in lists]
@@ -224,6 +230,8 @@ class LanceEngine:
         self.table = store.open()
         self.state = store.state_of(self.table)
         self._threads = ThreadPoolExecutor(4)
+        self._sizes = {one.fragment_id: one.physical_rows for one in self.table.get_fragments()}
+        self._firsts: dict[int, tuple[int, int]] = {}
 
     def condition(
         self, where: Sequence[str], path: str | None, section: str | None, document: int | None
@@ -250,19 +258,18 @@ class LanceEngine:
         """See `Engine`."""
         from lance.query import MatchQuery
 
-        num_rows = sum(self.state.totals.texts)
         by_vector = {
             "column": "vector",
             "k": k,
             "metric": "dot",
-            "nprobes": round(_SEARCHED / num_rows**0.5),
-            "refine_factor": _REFINE,
+            "nprobes": num_probes(sum(self.state.totals.texts)),
+            "refine_factor": REFINE,
         }
         nearest = [
             self._threads.submit(self._propose, where, nearest={**by_vector, "q": vector})
             for vector in vectors
         ]
-        matching: Ids = np.zeros(0, np.uint64)
+        matching: Ids = np.zeros(0, np.int64)
         if terms:
             query = MatchQuery(" ".join(terms), TERMS[level])
             matching = self._propose(where, full_text_query=query, limit=k)
@@ -271,13 +278,59 @@ class LanceEngine:
     def _propose(self, where: str | None, **query: Any) -> Ids:
         options: dict[str, Any] = {"with_row_id": True, "disable_scoring_autoprojection": True}
         rows = self.store.read(self.table, [], where, prefilter=True, **options, **query)
-        ids: Ids = rows["_rowid"].to_numpy()
+        ids: Ids = rows["_rowid"].to_numpy().astype(np.int64)
         return ids
 
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         """See `Engine`."""
-        rows = self.read(["_rowid", *columns], {"_rowid": np.unique(ids)})
-        return rows.take(pc.index_in(pa.array(ids), rows["_rowid"]))
+        rows = self._at(ids, columns)
+        keys = keys_of(rows)
+        if len(self._firsts) > _KNOWN_DOCUMENTS:
+            self._firsts.clear()
+        fragments, rows_before = ids >> 32, ids % 2**32
+        firsts = (rows_before - places_of(keys)).tolist()
+        found = zip(fragments.tolist(), firsts, strict=True)
+        self._firsts |= zip(documents_of(keys).tolist(), found, strict=True)
+        return rows
+
+    def fetch(
+        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: str | None = None
+    ) -> pa.Table:
+        """See `Engine`."""
+        keys = np.unique(keys)
+        addresses = self._addresses(keys)
+        known, first = np.unique(addresses[addresses >= 0], return_index=True)
+        known = known[np.argsort(first)]  # in the order of the keys
+        if where is None:
+            rows = self._at(known, columns)
+        else:
+            rows = self.read(columns, {"_rowid": known}, where)
+        # Where no row has a key, that of another document may be.
+        if not (is_wanted := np.isin(keys_of(rows), keys)).all():
+            rows = rows.filter(pa.array(is_wanted))
+        if len(unknown := keys[addresses < 0]):
+            matches = {"document": np.unique(documents_of(unknown)), "key": unknown}
+            rows = pa.concat_tables([rows, self.read(columns, matches, where)])
+        is_sorted = (np.diff(keys_of(rows)) > 0).all()
+        return rows if is_sorted else rows.sort_by("key")
+
+    def _addresses(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the addresses of rows, beside those that were taken; -1 where that is unknown."""
+        documents, of_key = np.unique(documents_of(keys), return_inverse=True)
+        firsts = [self._firsts.get(one, (-1, 0)) for one in documents.tolist()]
+        sizes = np.array([self._sizes.get(fragment, 0) for fragment, _ in firsts], np.int64)
+        fragments, rows_before = np.array(firsts, np.int64).reshape(-1, 2).T
+        within = rows_before[of_key] + places_of(keys)
+        # A document may begin in one file and end in the next.
+        is_there = (within >= 0) & (within < sizes[of_key])
+        return np.where(is_there, (fragments[of_key] << 32) + within, -1)
+
+    def _at(self, addresses: Ids, columns: Sequence[str]) -> pa.Table:
+        """Read the rows at some addresses, in this order, without those that were deleted."""
+        with self.store.explained():
+            # A condition on row ids does the same in 1.3 to 4 times the time.
+            rows: pa.Table = self.table._take_rows(addresses.tolist(), list(columns))
+        return rows
 
     def read(
         self,
@@ -288,9 +341,7 @@ class LanceEngine:
         limit: int | None = None,
     ) -> pa.Table:
         """See `Engine`."""
-        wanted = [f"({one_of(column, values)})" for column, values in matches.items()]
-        condition = " AND ".join([*wanted, *filter(None, [where])])
-        return self.store.read(self.table, columns, condition or None, limit=limit)
+        return self.store.read(self.table, columns, as_filter(matches, where), limit=limit)
 
     def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """See `Engine`."""
@@ -303,10 +354,19 @@ class LanceEngine:
         return list(self.store.word_counts(self.table).values())
 
 
+def num_probes(num_rows: int) -> int:
+    """Return how many partitions of an index of vectors are searched, of √rows."""
+    return round(_SEARCHED / math.sqrt(num_rows))
+
+
+def as_filter(matches: Matches, where: str | None = None) -> str:
+    """Return the condition that rows match and satisfy another one."""
+    wanted = [f"({one_of(column, values)})" for column, values in matches.items()]
+    return " AND ".join([*wanted, *filter(None, [where])])
+
+
 def one_of(column: str, values: Iterable[Any]) -> str:
-    """Return the condition that a column has one of some values, or one in some ranges."""
-    if ranges := [value for value in values if isinstance(value, range)]:
-        return " OR ".join(f"{column} >= {x.start} AND {column} < {x.stop}" for x in ranges)
+    """Return the condition that a column has one of some values."""
     listed = [quote(value) if isinstance(value, str) else str(value) for value in values]
     return f"{column} IN ({', '.join(listed) or 'NULL'})"
 

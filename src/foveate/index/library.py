@@ -16,6 +16,7 @@ from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
 from foveate.index.conditions import Conditions, as_condition
+from foveate.index.copies import Copy
 from foveate.index.engine import OF_DOCUMENTS, Engine
 from foveate.index.lance import LanceEngine, Store
 from foveate.index.records import Changes, read_document
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from foveate.index.build import Workers
-    from foveate.index.qdrant import QdrantStore
     from foveate.index.writer import Writer
     from foveate.inference import DocumentVectors, Encoder
     from foveate.inference.query_encoder import QueryEncoder
@@ -107,7 +107,7 @@ class Index:
 
     def __init__(
         self,
-        store: "Store | QdrantStore",
+        store: Store | Copy,
         model: "Encoder | str | PathLike[str] | None" = None,
         **options: Any,
     ) -> None:
@@ -132,12 +132,12 @@ class Index:
 
         Args:
             path: Its folder, its URL in an object store, such as "s3://bucket/papers.library", or
-                "qdrant://HOST:PORT/COLLECTION", see `export`.
+                "qdrant://HOST:PORT/COLLECTION" or "db://DATABASE/TABLE", see `export`.
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library.
             storage_options: What gives access to the object store, such as `region`; by default
-                what the environment says. See https://lance.org/guide/object_store/. Of Qdrant,
-                options of its client.
+                what the environment says. See https://lance.org/guide/object_store/. Of Qdrant and
+                LanceDB Cloud, options of `QdrantClient` and of `lancedb.connect`.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
@@ -472,26 +472,26 @@ class Index:
     def export(
         self, target: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
     ) -> int:
-        """Copy all rows to another search engine: into a Parquet file, or a collection of Qdrant.
+        """Copy all rows to a Parquet file, a collection of Qdrant, or a table of LanceDB Cloud.
 
         Each document, section and sentence has a row with the columns of
         `foveate.index.schema.schema`: a `key` that is never given to another one, its terms, and
         its vector. In a file, the rows without a `level` hold in how many sentences, sections and
         documents each word is (`words`, `frequencies`), and how many of each there are (`totals`).
-        A collection can be opened and searched like this library. If it is exported again, only
-        what has changed is sent.
+        A collection or table can be opened and searched like this library. If it is exported again,
+        only what has changed is sent.
 
         Args:
-            target: The file, or "qdrant://HOST:PORT/COLLECTION".
-            storage_options: Options of `QdrantClient`, such as `api_key`.
+            target: The file, "qdrant://HOST:PORT/COLLECTION", or "db://DATABASE/TABLE".
+            storage_options: See `open`.
 
         Returns:
             The number of rows that were written.
 
         Raises:
             FileNotFoundError: There is no library.
-            ImportError: Qdrant's client is not installed.
-            OSError: The file cannot be written, or Qdrant cannot be reached.
+            ImportError: The client of the search engine is not installed.
+            OSError: The file cannot be written, or the search engine cannot be reached.
         """
         engine = LanceEngine(self._table)
         other = _store(target, storage_options)
@@ -595,16 +595,20 @@ class Index:
             return loaded[1]
 
 
-def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Store | QdrantStore":
+def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> Store | Copy:
     if not is_url(path):
         return Store(Path(path), options)
     url = re.sub(":/+", "://", os.fspath(path), count=1)  # a Path drops one
-    if not url.startswith("qdrant://"):
-        return Store(url, options)
     try:
-        from foveate.index.qdrant import QdrantStore
+        if url.startswith("qdrant:"):
+            from foveate.index.qdrant import QdrantCopy
+
+            return QdrantCopy(url, options)
+        if url.startswith("db:"):
+            from foveate.index.cloud import CloudCopy
+
+            return CloudCopy(url, options)
     except ImportError as error:
-        raise ImportError(
-            "a library in Qdrant needs its client: run `pip install 'foveate[qdrant]'`"
-        ) from error
-    return QdrantStore(url, options)
+        extra = "qdrant" if url.startswith("qdrant:") else "lancedb"
+        raise ImportError(f"{url} needs a client: run `pip install 'foveate[{extra}]'`") from error
+    return Store(url, options)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -20,22 +20,19 @@ import pyarrow as pa
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
+from foveate.index.copies import Copy
 from foveate.index.engine import OF_DOCUMENTS, Ids, Matches
 from foveate.index.schema import TERMS, TIMES, in_microseconds, schema
-from foveate.index.state import LibraryError, ModelRecord, State
+from foveate.index.state import State
 from foveate.index.statistics import Totals, WordCounts
 from foveate.tasks.weights import Level, held_back, rarity, term_weights
-
-if TYPE_CHECKING:
-    from foveate.index.lance import LanceEngine
 
 _STATE = str(UUID(int=0))
 _WORDS = UUID(int=1)
 """The namespace of the points that count words."""
 
 _POINTS = 512
-_DOCUMENTS = 64
-"""How many points are sent, and of how many documents rows are read, at a time."""
+"""How many points are sent or read at a time."""
 
 _INDEXED = {
     "key": models.PayloadSchemaType.INTEGER,
@@ -45,8 +42,8 @@ _INDEXED = {
 }
 
 
-class QdrantStore:
-    """A library in Qdrant, which can be searched but not changed.
+class QdrantCopy(Copy):
+    """A copy in Qdrant; see `Copy`.
 
     Args:
         place: "qdrant://HOST:PORT/COLLECTION".
@@ -64,11 +61,7 @@ class QdrantStore:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn errors of the client into readable messages.
-
-        Raises:
-            OSError: Qdrant cannot be reached.
-        """
+        """See `Copy`."""
         try:
             yield
         except ApiException as error:
@@ -77,94 +70,44 @@ class QdrantStore:
                 f"the library {self.place} cannot be reached ({reason}): check its address and key"
             ) from error
 
-    def exists(self) -> bool:
-        """Return whether there is a library."""
+    def state(self) -> State | None:
+        """See `Copy`."""
         with self.explained():
-            return self.client.collection_exists(self.collection)
+            if not self.client.collection_exists(self.collection):
+                return None
+            points = self.client.retrieve(self.collection, [_STATE])
+        return State.from_dict(points[0].payload or {}) if points else None
 
-    def engine(self) -> "QdrantEngine":
-        """Return the library, to be searched.
-
-        Raises:
-            FileNotFoundError: There is none.
-        """
-        state = self._state()
-        if state is None:
-            raise FileNotFoundError(
-                f"there is no library in {self.place}: `foveate library export DIR {self.place}` "
-                "makes one"
-            )
+    def searched(self, state: State) -> "QdrantEngine":
+        """See `Copy`."""
         return QdrantEngine(self, state)
 
-    def open(self) -> None:
-        """Check that there is a library.
+    def documents(self, dimension: int) -> set[int]:
+        """See `Copy`."""
+        if not self.client.collection_exists(self.collection):
+            self._create(dimension)
+        points = self.scroll(["document"], _filter(OF_DOCUMENTS))
+        return {(point.payload or {})["document"] for point in points}
 
-        Raises:
-            FileNotFoundError: There is none.
-        """
-        self.engine()
+    def remove(self, documents: Sequence[int]) -> None:
+        """See `Copy`."""
+        selector = models.FilterSelector(filter=_filter({"document": documents}))
+        self.client.delete(self.collection, selector)
 
-    def stamp(self) -> tuple[int, ...]:
-        """Return a value that changes when the library does."""
-        state = self._state()
-        return () if state is None else (state.version,)
+    def send(self, rows: pa.Table, state: State) -> None:
+        """See `Copy`; the row of a document itself is its last."""
+        self._send(_points(rows, state.totals))
 
-    def _state(self) -> State | None:
-        if not self.exists():
-            return None
-        with self.explained():
-            points = self.client.retrieve(self.collection, [_STATE])
-        if not points:
-            return None
-        held: dict[str, Any] = points[0].payload or {}
-        model, totals = ModelRecord(**held["model"]), Totals(*map(tuple, held["totals"]))
-        return State(
-            **held | {"model": model, "totals": totals, "unrelated": (*held["unrelated"],)}
-        )
-
-    def write(self, engine: "LanceEngine") -> int:
-        """Add the documents of a library that are not there yet, and remove those that are gone.
-
-        Returns:
-            The number of rows that were added.
-
-        Raises:
-            LibraryError: The collection holds something else.
-        """
-        held = self._state()
-        if held is not None and held.library != engine.state.library:
-            raise LibraryError(f"{self.place} holds another library: name a new collection")
-        with self.explained():
-            if not self.exists():
-                self._create(engine.state.model.dimension)
-            level = _filter(OF_DOCUMENTS)
-            points = self.scroll(["document"], level)
-            there = {(point.payload or {})["document"] for point in points}
-            documents = engine.read(["document"], OF_DOCUMENTS)["document"].to_pylist()
-            if gone := list(there.difference(documents)):
-                selector = models.FilterSelector(filter=_filter({"document": gone}))
-                self.client.delete(self.collection, selector)
-            new = sorted(set(documents) - there)
-            number = 0
-            for start in range(0, len(new), _DOCUMENTS):
-                some = {"document": new[start : start + _DOCUMENTS]}
-                rows = engine.read(engine.table.schema.names, some)
-                # A document is there once its own row is, which is its last.
-                self._send(_points(rows.sort_by("key"), engine.state.totals))
-                number += rows.num_rows
-            counts = WordCounts.total(list(engine.store.word_counts(engine.table).values()))
-            words = zip(counts.words.to_pylist(), counts.frequencies.tolist(), strict=True)
-            version = {"version": engine.state.version}
-            self._send(
-                _point(_id(word), {"frequencies": having, **version}) for word, having in words
-            )
-            self._send([_point(_STATE, asdict(engine.state))])
-            # Words that no text has any more are those of an earlier version.
-            no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
-            current = _filter({"version": [engine.state.version]})
-            outdated = models.Filter(must=[no_row], must_not=[current])
-            self.client.delete(self.collection, models.FilterSelector(filter=outdated))
-        return number
+    def finish(self, counts: WordCounts, state: State) -> None:
+        """See `Copy`."""
+        words = zip(counts.words.to_pylist(), counts.frequencies.tolist(), strict=True)
+        version = {"version": state.version}
+        self._send(_point(_id(word), {"frequencies": having, **version}) for word, having in words)
+        self._send([_point(_STATE, asdict(state))])
+        # Words that no text has any more are those of an earlier version.
+        no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
+        outdated = models.Filter(must=[no_row], must_not=[_filter({"version": [state.version]})])
+        self.client.delete(self.collection, models.FilterSelector(filter=outdated))
 
     def _create(self, dimension: int) -> None:
         vectors = models.VectorParams(
@@ -208,7 +151,7 @@ class QdrantEngine:
         state: See `Engine`.
     """
 
-    def __init__(self, store: QdrantStore, state: State) -> None:
+    def __init__(self, store: QdrantCopy, state: State) -> None:
         self.store = store
         self.state = state
 
@@ -287,6 +230,15 @@ class QdrantEngine:
             arrays.append(pa.array(values, of_columns.field(name).type))
         return pa.table(arrays, names=list(columns))
 
+    def fetch(
+        self,
+        keys: npt.NDArray[np.int64],
+        columns: Sequence[str],
+        where: models.Filter | None = None,
+    ) -> pa.Table:
+        """See `Engine`."""
+        return self.read(columns, {"key": keys}, where).sort_by("key")
+
     def read(
         self,
         columns: Sequence[str],
@@ -315,13 +267,8 @@ def _filter(matches: Matches, where: models.Filter | None = None) -> models.Filt
     """Return the filter of points that match and satisfy a condition."""
     must: list[Any] = [where] if where else []
     for column, values in matches.items():
-        ranges = [models.Range(gte=x.start, lt=x.stop) for x in values if isinstance(x, range)]
-        if ranges:
-            inside = [models.FieldCondition(key=column, range=bounds) for bounds in ranges]
-            must.append(models.Filter(should=[*inside]))
-        else:
-            match = models.MatchAny(any=np.asarray(values).tolist())
-            must.append(models.FieldCondition(key=column, match=match))
+        match = models.MatchAny(any=np.asarray(values).tolist())
+        must.append(models.FieldCondition(key=column, match=match))
     return models.Filter(must=must)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from foveate.documents import Box, Document, Span
-from foveate.index.engine import Engine, fetch
+from foveate.index.engine import Engine
 from foveate.index.schema import TERMS, hash_term, pack_keys, schema
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import Level
@@ -72,7 +72,7 @@ class Changes:
 def rows(documents: Sequence[tuple[FileRecord, int, Document]]) -> pa.Table:
     """Return the rows of some documents, numbered from 0, without their vectors.
 
-    Those of a document follow each other: itself, its sections, its sentences.
+    Those of a document are in the order of `foveate.index.schema`.
 
     Args:
         documents: The file that each comes from, its position in that file, and the document.
@@ -118,6 +118,19 @@ def _records(
     }
     sentence_terms = [terms(span.text) for span in spans]
     outline = terms(all_titles(document))
+    sections = zip(walked, document.section_spans(), titles_above(document), strict=True)
+    end = len(spans)
+    for position, (section, span, titles) in reversed([*enumerate(sections)]):
+        first = end - section.num_own_sentences
+        yield {
+            **common,
+            **_place(number, "section", position, span),
+            "first_sentence": first,
+            "own_sentences": section.num_own_sentences,
+            "all_sentences": section.num_sentences,
+            **_terms("section", [terms(titles), *sentence_terms[first:end]]),
+        }
+        end = first
     yield {
         **common,
         **_place(number, "document", 0, _document_span(document)),
@@ -128,20 +141,6 @@ def _records(
         "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode()),
         **_terms("document", [outline, *sentence_terms]),
     }
-    first = 0
-    for position, (section, span, titles) in enumerate(
-        zip(walked, document.section_spans(), titles_above(document), strict=True)
-    ):
-        end = first + section.num_own_sentences
-        yield {
-            **common,
-            **_place(number, "section", position, span),
-            "first_sentence": first,
-            "own_sentences": section.num_own_sentences,
-            "all_sentences": section.num_sentences,
-            **_terms("section", [terms(titles), *sentence_terms[first:end]]),
-        }
-        first = end
     for position, span in enumerate(spans):
         yield {
             **common,
@@ -212,7 +211,7 @@ def read_document(engine: Engine, number: int) -> Document:
         TypeError: Its number is not an integer.
         ValueError: There is no document with this number.
     """
-    rows = fetch(engine, pack_keys([index(number)], "document", 0), ["key", "content"])
+    rows = engine.fetch(pack_keys([index(number)], "document", 0), ["key", "content"])
     if not rows.num_rows:
         raise ValueError(
             f"the library has no document number {number}: documents() lists those that it has"

@@ -7,6 +7,7 @@ the terms of a text and the counts of `foveate.index.statistics`, and nothing el
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
-from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, fetch, keys_of, of_level
+from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import documents_of, hash_term, pack_keys, positions_of, vectors_of
 from foveate.index.statistics import count_terms
@@ -153,7 +154,7 @@ class Request:
         keys += (self._owners(of_words) if self.condition else keys_of(of_words)).tolist()
         keys += keys_of(of_level(proposed, level)).tolist()
         columns = [*_ORDER, *_SIZES, "content_hash", *(["vector"] * (level == "section")), "hashes"]
-        rows = self.engine.read(columns, {"key": np.unique(np.array(keys, np.int64))})
+        rows = self.engine.fetch(np.array(keys, np.int64), columns)
         if not rows.num_rows:
             return rows, np.zeros(0), rows
         rows, self.copied = _without_copies(self._with_scores(rows, level))
@@ -174,7 +175,7 @@ class Request:
 
         allowed = inside.filter(pa.array(np.isin(self._owners(inside), keys_of(rows))))
         if self.condition:
-            kept = fetch(self.engine, keys_of(allowed), ["key"], self.condition)
+            kept = self.engine.fetch(keys_of(allowed), ["key"], self.condition)
             allowed = allowed.filter(pa.array(np.isin(keys_of(allowed), keys_of(kept))))
         without = rows.filter(pc.equal(rows["own_sentences"], 0))
         if without.num_rows:
@@ -217,8 +218,8 @@ class Request:
     def _inside(self, units: pa.Table, number: str = "own_sentences") -> pa.Table:
         """Return the first sentences in sections or documents, as many as a column says."""
         firsts = _first_keys(units)
-        runs = [*map(range, firsts.tolist(), (firsts + units[number].to_numpy()).tolist())]
-        return self.engine.read(_SCORED, {"key": runs})
+        runs = map(np.arange, firsts, firsts + units[number].to_numpy())
+        return self.engine.fetch(np.concatenate([*runs]), _SCORED)
 
     def _candidates(self, top_k: int, level: Level) -> tuple[Ids, Ids]:
         """Have the engine propose rows, see `Engine.candidates`."""
@@ -239,7 +240,7 @@ class Request:
 
     def spans(self, keys: Ints) -> dict[int, Span]:
         """Return the spans of rows with some keys, by their keys."""
-        rows = fetch(self.engine, keys, ["key", *SPAN_COLUMNS])
+        rows = self.engine.fetch(keys, ["key", *SPAN_COLUMNS])
         return dict(zip(rows["key"].to_pylist(), spans_of(rows), strict=True))
 
     def score_sentences(self, rows: pa.Table) -> Floats:
@@ -255,7 +256,7 @@ class Request:
         _, of_section, _, of_words = self._sentence_weights
         if new := sorted({*keys.tolist()} - self._of_sections.keys()):
             columns = ["key", "hashes", *(["vector"] if of_section else [])]
-            sections = fetch(self.engine, np.array(new), columns)
+            sections = self.engine.fetch(np.array(new), columns)
             scores = of_words * self._match_words(sections, "section")
             if of_section:
                 scores += of_section * self._cosines(sections, _WHOLE)[:, 0]
@@ -295,7 +296,8 @@ class Request:
 
     def _cosines(self, rows: pa.Table, parts: slice) -> Floats:
         """Return the standardized cosines of rows with parts of the query: `(rows, parts)`."""
-        cosines = vectors_of(rows["vector"]).astype(np.float32) @ self._vectors[parts].T
+        # Threads of BLAS would keep the cores busy that the engine is about to use.
+        cosines = np.vecdot(vectors_of(rows["vector"])[:, None], self._vectors[parts])
         standardized: Floats = relative(cosines, self._unrelated[parts]).astype(np.float64)
         return standardized
 
@@ -364,7 +366,7 @@ def _around(request: Request, sentences: pa.Table) -> pa.Table:
     keys = keys_of(sentences)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
     # Positions before the first sentence of a document are those of no row.
     keys = np.unique(keys[positions_of(keys) < 2**29])
-    rows = fetch(request.engine, keys, _NEIGHBOURS, request.condition)
+    rows = request.engine.fetch(keys, _NEIGHBOURS, request.condition)
     return rows.filter(pa.array(np.isin(_section_keys(rows), _section_keys(sentences))))
 
 
@@ -400,6 +402,7 @@ def _units(request: Request, top_k: int) -> list[Hit]:
     return _with_copies(hits, request.engine, request.copied)
 
 
+@lru_cache(maxsize=1)
 def language_of(engine: Engine) -> str:
     """Return the language of the first document, in which queries are taken to be."""
     rows = engine.read(["language"], OF_DOCUMENTS, limit=1)

@@ -1,8 +1,9 @@
 """What a library consists of at one point in time, in whatever engine."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from foveate.index.statistics import Totals
 
@@ -61,6 +62,13 @@ class State:
     next_document: int
     totals: Totals
     unrelated: tuple[float, ...]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the state that `dataclasses.asdict` made a dictionary of, even if JSON had it."""
+        model, totals = ModelRecord(**values["model"]), Totals(*map(tuple, values["totals"]))
+        unrelated = tuple(values["unrelated"])
+        return cls(**{**values, "model": model, "totals": totals, "unrelated": unrelated})
 
     @property
     def num_documents(self) -> int:

@@ -108,9 +108,9 @@ def count_terms(
     """
     lists = hashes.combine_chunks()
     found, lengths = lists.flatten().to_numpy(), pc.list_value_length(lists).to_numpy()
-    ends = lengths.cumsum()
+    has_terms = lengths > 0
+    starts = (lengths.cumsum() - lengths)[has_terms]
     counts = np.zeros((len(lists), len(wanted)), np.int64)
     for i, term in enumerate(wanted):
-        having = np.searchsorted(ends, np.flatnonzero(found == term), side="right")
-        counts[:, i] = np.bincount(having, minlength=len(lists))
+        counts[has_terms, i] = np.add.reduceat(found == term, starts, dtype=np.int64)
     return counts, lengths

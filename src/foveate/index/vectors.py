@@ -1,9 +1,9 @@
 """Vectors as a column of the table, and back."""
 
 from collections.abc import Sequence
+from itertools import chain
 from operator import index
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -17,9 +17,8 @@ from foveate.inference import DocumentVectors
 
 def add_vectors(rows: pa.Table, vectors: Sequence[DocumentVectors]) -> pa.Table:
     """Return the rows that `foveate.index.records.rows` made with their documents' vectors."""
-    of_rows = torch.cat(
-        [part for one in vectors for part in (one.document[None], one.sections, one.sentences)]
-    )
+    parts = [(one.sections.flip(0), one.document[None], one.sentences) for one in vectors]
+    of_rows = torch.cat([*chain.from_iterable(parts)])
     saliences = [torch.zeros(0) if one.salience is None else one.salience for one in vectors]
     salience = torch.full((len(of_rows),), torch.nan)
     if any(map(len, saliences)):
@@ -54,7 +53,7 @@ def read_vectors(engine: Engine, number: int) -> DocumentVectors:
 
 
 def _single(rows: pa.Table) -> Tensor:
-    return torch.from_numpy(vectors_of(rows["vector"]).astype(np.float32))
+    return torch.from_numpy(vectors_of(rows["vector"]))
 
 
 def _half(vectors: Tensor) -> pa.FixedSizeListArray:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -50,14 +50,18 @@ LEAST_FOR_VECTOR_INDEX = 50_000
 _FILE_VERSION = "2.1"
 """In 2.2, a value of a column that is the same in many rows, such as a language, takes 2 ms."""
 
-_WORDS = {"base_tokenizer": "whitespace", "max_token_length": None, "with_position": False}
-_WORDS |= dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding"), False)
+WORD_INDEX: Final[dict[str, Any]] = {
+    "base_tokenizer": "whitespace",
+    "max_token_length": None,
+    "with_position": False,
+    **dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding"), False),
+}
+"""Options of an index of words, which spaces separate."""
 
 _KEYS_PER_PAGE = 512
-"""Of an index of keys, of which each key that is looked up reads one page."""
+"""Of an index of hashes, of which each one that is looked up reads one page."""
 
 _INDEXES = {
-    "key": "BTREE",
     "content_hash": "BTREE",
     "document": "ZONEMAP",
     "file": "ZONEMAP",
@@ -128,7 +132,7 @@ def _create(store: Store, model: ModelRecord, unrelated: Sequence[float]) -> Non
     made_by = {"schema": SCHEMA_VERSION, "library": uuid4().hex, "model": asdict(model)}
     made_by["unrelated"] = list(unrelated)
     columns = schema(model.dimension).with_metadata({METADATA: json.dumps(made_by).encode()})
-    head = _special_row(columns, HEAD, totals=[0] * (1 + 2 * len(LEVELS)))
+    head = special_row(columns, HEAD, totals=[0] * (1 + 2 * len(LEVELS)))
     options = {"storage_options": store.options, "data_storage_version": _FILE_VERSION}
     with store.explained(is_write=True):
         lance().write_dataset(head, store.uri, **options)
@@ -142,7 +146,7 @@ def _add_indexes(table: Any) -> None:
     for column, kind in _INDEXES.items():
         if f"{column}_idx" not in known:
             small_pages = IndexConfig("btree", {"zone_size": _KEYS_PER_PAGE})
-            options = _WORDS if kind == "INVERTED" else {}
+            options = WORD_INDEX if kind == "INVERTED" else {}
             table.create_scalar_index(column, small_pages if kind == "BTREE" else kind, **options)
 
 
@@ -225,12 +229,13 @@ class Writer:
         columns = self.table.schema
         head = [self.next_document, *totals.ravel().tolist()]
         rows = [
-            _special_row(columns, HEAD, totals=head),
-            _special_row(columns, key, words=counts.words, frequencies=counts.frequencies.ravel()),
+            special_row(columns, HEAD, totals=head),
+            special_row(columns, key, words=counts.words, frequencies=counts.frequencies.ravel()),
         ]
         fragments = [one for written in self._added for one in written.fragments]
         fragments += _write(pa.concat_tables(rows), self.table, self.store)
-        self._replace(f"{one_of('key', [HEAD, *merged])} OR {outdated}", fragments)
+        replaced = one_of("key", [HEAD, *merged])
+        self._replace(f"document = -1 AND {replaced} OR {outdated}", fragments)
         self._totals = totals
         self._counts = {k: one for k, one in self._counts.items() if k not in merged}
         self._counts[key] = counts
@@ -260,7 +265,7 @@ class Writer:
             is_end: Whether nothing will be added soon, so that an index of vectors pays off.
         """
         with self.store.explained():
-            num_new = self.table.stats.index_stats("key_idx")["num_unindexed_rows"]
+            num_new = self.table.stats.index_stats("level_idx")["num_unindexed_rows"]
             is_due = num_new >= (ROWS_WITHOUT_INDEX if is_end else ROWS_PER_MERGE)
             if is_end and not is_due:
                 sizes = [one.count_rows() for one in self.table.get_fragments()]
@@ -307,7 +312,7 @@ def _write(rows: pa.Table, table: Any, store: Store) -> list[Any]:
     return fragments
 
 
-def _special_row(columns: pa.Schema, key: int, **values: Any) -> pa.Table:
+def special_row(columns: pa.Schema, key: int, **values: Any) -> pa.Table:
     """Return a row that is of no document."""
     given = {"key": key, "document": -1, **values}
     arrays = [
