@@ -6,9 +6,9 @@
 Proposals, PEPs and papers of `../shared/data` are written as files, one each, and added to a
 library; the time includes reading and encoding them. Then one of them is changed, and the library
 is brought up to date. Libraries of the given numbers of sentences are made of that one, or of
-`--base`, by copies: their vectors have noise of `--noise` (of length 1 before it is scaled), and
-three in ten of their terms are drawn from those of all texts. So they are like other texts about the
-same things, of which the ten best differ from the next ones.
+`--base`, by copies: to each vector, another one, drawn at random and scaled by `--noise`, is added,
+and three in ten of the terms are drawn from those of all texts. So copies are as far from each other
+as texts about the same things are, and no farther apart in other directions.
 
 Each of them is searched by a process of its own on two cores, whose memory is measured. A first
 query is one right after the library was opened; the files are in the system's cache by then. Warm
@@ -180,8 +180,7 @@ def copy_of(rows: pa.Table, copy: int, num_documents: int, noise: float) -> pa.T
     rows = renumber(rows, copy * (int(numbers.max()) + 1))
     vectors = vectors_of(rows["vector"])
     if copy:
-        rng = np.random.default_rng(copy)
-        vectors += noise * rng.standard_normal(vectors.shape, np.float32) / len(vectors.T) ** 0.5
+        vectors += noise * np.random.default_rng(copy).permutation(vectors)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     halves = pa.array(vectors.astype(np.float16).reshape(-1))
     changed: dict[str, Any] = reworded(rows, copy) if copy else {}
