@@ -6,9 +6,9 @@
 Proposals, PEPs and papers of `../shared/data` are written as files, one each, and added to a
 library; the time includes reading and encoding them. Then one of them is changed, and the library
 is brought up to date. Libraries of the given numbers of sentences are made of that one, or of
-`--base`, by copies: to each vector, another one, drawn at random and scaled by `--noise`, is added,
-and three in ten of the terms are drawn from those of all texts. So copies are as far from each other
-as texts about the same things are, and no farther apart in other directions.
+`--base`, by copies, each of which differs: its vector is drawn at random between that of the text
+and one of the hundred that are closest to it, as SMOTE (Chawla et al., 2002) does, and three in ten
+of its terms are drawn from those of all texts.
 
 Each of them is searched by a process of its own on two cores, whose memory is measured. A first
 query is one right after the library was opened; the files are in the system's cache by then. Warm
@@ -33,7 +33,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -45,6 +45,7 @@ import pyarrow.compute as pc
 import arguments
 import report
 from foveate import Document, Index
+from foveate.cli.memory import limit_arenas
 from foveate.index import lance, search
 from foveate.index.lance import Store
 from foveate.index.records import renumber
@@ -71,6 +72,9 @@ MANY_CANDIDATES = 20_000
 
 MOST_IN_QDRANT = 100_000
 """Vectors that Qdrant's client holds in its local mode: a million take minutes to add."""
+
+NEIGHBOURS = 100
+"""Texts of which one is mixed with each that is copied."""
 
 KEPT_TERMS = 0.7
 """Share of the terms of a text that a copy has; the others are those of any texts."""
@@ -134,10 +138,8 @@ def rows_of_base(base: Path) -> pa.Table:
     return Store(base).open().to_table(filter="document >= 0")
 
 
-def enlarge(
-    base: Path, path: Path, num_sentences: int, noise: float, processes: int = 1
-) -> dict[str, float]:
-    """Make a library of copies of another one, whose vectors have noise; return the seconds.
+def enlarge(base: Path, path: Path, num_sentences: int, processes: int = 1) -> dict[str, float]:
+    """Make a library of copies of another one, and return the seconds.
 
     Each process writes as many copies at a time as a file of the table holds.
     """
@@ -155,7 +157,7 @@ def enlarge(
     with writing(Store(path), state.model, state.unrelated) as writer:
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, spawn) as pool:
-            make = partial(write_copies, base, path, noise)
+            make = partial(write_copies, base, path)
             for written in pool.map(make, filter(None, tasks)):
                 writer.add(written)
         writer.commit()
@@ -166,40 +168,53 @@ def enlarge(
     return seconds
 
 
-def write_copies(base: Path, path: Path, noise: float, copies: dict[int, int]) -> Written:
+def write_copies(base: Path, path: Path, copies: dict[int, int]) -> Written:
     """Write copies of the first documents of a library: so many in each copy."""
     rows, store = rows_of_base(base), Store(path)
-    made = pa.concat_tables([copy_of(rows, *copy, noise) for copy in copies.items()])
-    return write(made, store.open(), store)
+    made = [copy_of(rows, nearest_rows(base), *copy) for copy in copies.items()]
+    return write(pa.concat_tables(made), store.open(), store)
 
 
-def copy_of(rows: pa.Table, copy: int, num_documents: int, noise: float) -> pa.Table:
+@cache
+def nearest_rows(base: Path) -> npt.NDArray[np.integer]:
+    """Return the rows of a library whose vectors are closest to each: `(rows, NEIGHBOURS)`."""
+    vectors = vectors_of(rows_of_base(base)["vector"])
+    number = min(NEIGHBOURS, len(vectors) - 1)
+    parts = np.array_split(vectors, len(vectors) // 512 + 1)
+    nearest = [np.argpartition(-part @ vectors.T, number)[:, :number] for part in parts]
+    return np.concatenate(nearest)
+
+
+def copy_of(
+    rows: pa.Table, nearest: npt.NDArray[np.integer], copy: int, num_documents: int
+) -> pa.Table:
     """Return a copy of the first documents in some rows."""
-    numbers = rows["document"].unique().to_numpy()
-    rows = rows.filter(pc.is_in(rows["document"], pa.array(numbers[:num_documents])))
-    rows = renumber(rows, copy * (int(numbers.max()) + 1))
-    vectors = vectors_of(rows["vector"])
-    if copy:
-        vectors += noise * np.random.default_rng(copy).permutation(vectors)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    halves = pa.array(vectors.astype(np.float16).reshape(-1))
-    changed: dict[str, Any] = reworded(rows, copy) if copy else {}
-    changed |= {
+    numbers = rows["document"].unique()
+    changed: dict[str, Any] = {
         "file": pc.binary_join_element_wise(f"/copy-{copy}", rows["file"], ""),
         "content_hash": pc.add(rows["content_hash"], copy),  # so that all are shown
-        "vector": pa.FixedSizeListArray.from_arrays(halves, vectors.shape[1]),
     }
+    if copy:
+        rng = np.random.default_rng(copy)
+        vectors = vectors_of(rows["vector"])
+        others = nearest[np.arange(len(nearest)), rng.integers(nearest.shape[1], size=len(nearest))]
+        vectors += rng.random((len(vectors), 1), np.float32) * (vectors[others] - vectors)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        halves = pa.array(vectors.astype(np.float16).reshape(-1))
+        changed["vector"] = pa.FixedSizeListArray.from_arrays(halves, vectors.shape[1])
+        changed |= reworded(rows, rng)
     for column, values in changed.items():
         idx = rows.column_names.index(column)
         rows = rows.set_column(idx, rows.schema.field(column), values)
-    return rows
+    rows = rows.filter(pc.is_in(rows["document"], numbers[:num_documents]))
+    return renumber(rows, copy * (pc.max(numbers).as_py() + 1))
 
 
-def reworded(rows: pa.Table, seed: int) -> dict[str, Any]:
+def reworded(rows: pa.Table, rng: np.random.Generator) -> dict[str, Any]:
     """Return the columns of terms with others in place of some of them."""
     lists = pc.split_pattern(pc.coalesce(*map(rows.column, TERMS.values())), " ").combine_chunks()
     words = lists.flatten().dictionary_encode()
-    idx, rng = words.indices.to_numpy().copy(), np.random.default_rng(seed)
+    idx = words.indices.to_numpy().copy()
     others = np.flatnonzero(rng.random(len(idx)) >= KEPT_TERMS)
     idx[others] = rng.choice(idx, len(others))
     terms = words.dictionary.take(pa.array(idx))
@@ -276,7 +291,8 @@ def measure_recall(path: Path, queries: list[str]) -> dict[str, float]:
 
 
 def searcher(path: Path, encoder: Any) -> Callable[[Unit, str], list[Hit]]:
-    """Return what finds the ten best hits in a library, on few cores."""
+    """Return what finds the ten best hits in a library, on few cores, as the command does."""
+    limit_arenas()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:SEARCH_CORES])
     index = Index.open(path)
     return lambda by, query: index._read(
@@ -381,7 +397,7 @@ def measure_size(
     base: Path, path: Path, size: int, options: argparse.Namespace, queries: list[str]
 ) -> dict[str, Any]:
     """Search a library of copies, add documents to it, and replace one."""
-    result: dict[str, Any] = enlarge(base, path, size, options.noise, options.processes)
+    result: dict[str, Any] = enlarge(base, path, size, options.processes)
     result |= in_process(measure_queries, path, queries)
     result["recall"] = in_process(measure_recall, path, queries[:COMPARED_QUERIES])
     if size <= options.peers:
@@ -445,7 +461,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--base", type=Path, help="a library to copy instead of building one")
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--noise", type=float, default=0.7)
     parser.add_argument("--processes", type=int, default=1, help="processes that write copies")
     parser.add_argument(
         "--peers", type=int, default=1_000_000, help="most sentences that other programs are given"
@@ -457,7 +472,7 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     options = parse_options()
     folder = options.folder or Path(tempfile.mkdtemp())
-    results: dict[str, Any] = {"noise": options.noise, "queries": options.queries}
+    results: dict[str, Any] = {"queries": options.queries}
     base = options.base or folder / "library"
     if not options.base:
         files = folder / "files"

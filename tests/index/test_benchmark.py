@@ -9,7 +9,7 @@ from tests.index.conftest import PARTS
 
 def test_copies_are_whole(index, folder, tmp_path):
     index.add(folder)
-    enlarge(index.path, tmp_path / "large", 25, noise=0.2)
+    enlarge(index.path, tmp_path / "large", 25)
     large = Index.open(tmp_path / "large", model=index.encoder)
     found = problems(large)
     assert found

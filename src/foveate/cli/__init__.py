@@ -15,5 +15,7 @@ def main() -> None:
     """Run the command."""
     with interruptible():
         from .app import run  # which takes a moment to import
+        from .memory import limit_arenas
 
+        limit_arenas()
         run()

@@ -28,15 +28,15 @@ HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below. Their
 document is -1."""
 
-_CACHED_BYTES = 2**30
+_CACHED_BYTES = 2**28
 """What Lance may keep in memory of indexes; an eighth as much of what it knows of files."""
 
-_SEARCHED = 250_000
+_SEARCHED = 200_000
 """Vectors that are searched, of a larger library those of the partitions whose centroids are
 closest. Those of ten million rows have 230 kB each, and are read from the disk if they are not
 among the `_CACHED_BYTES`."""
 
-REFINE = 4
+REFINE = 2
 """How many times as many rows the index finds as are proposed: those whose vectors, which are read
 for that, are closest."""
 
