@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -31,7 +32,7 @@ if not find_spec("ray"):
     raise ImportError("a cluster needs Ray: run `pip install 'foveate[cluster]'`")
 
 _MAX_RETRIES = 3
-"""How often a unit is begun again after its worker has died."""
+"""How often a unit is begun again, by any worker, after one that had it has died."""
 
 _PATIENCE = 10
 """Seconds in which a cluster must answer."""
@@ -74,7 +75,7 @@ class RayCluster:
         Raises:
             ConnectionError: No cluster answers at the address.
             DocumentError: Files of a unit end every process that reads them.
-            RuntimeError: A worker has another version of foveate.
+            RuntimeError: A worker has another version of foveate, or none can start.
             ValueError: The cluster has no room for the workers, or a worker has another model.
         """
         first = next(units, None)
@@ -85,34 +86,52 @@ class RayCluster:
 
     def _run(self, job: Job, units: Iterator[Unit]) -> Iterator[tuple[Unit, Added]]:
         import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        counter: Any = ray.remote(num_cpus=0)(_Counter).remote(job.writer.next_document)
-        make: Any = ray.remote(
-            num_cpus=self.cpus_per_worker,
-            num_gpus=self.gpus_per_worker,
-            max_restarts=-1,
-            max_task_retries=_MAX_RETRIES,
-        )(_Worker)
+        # On this machine, so that no other one that is lost takes it along.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        numbers: Any = ray.remote(num_cpus=0)(_Numbers)
+        counter = numbers.options(scheduling_strategy=here).remote(job.writer.next_document)
+        make: Any = ray.remote(num_cpus=self.cpus_per_worker, num_gpus=self.gpus_per_worker)(
+            _Worker
+        )
         placed = {"dtype": job.dtype, "device": "cuda" if self.gpus_per_worker else "cpu"}
-        running: dict[Any, tuple[Any, Unit]] = {}
-        for unit in islice(units, self._count_workers()):
+        running: dict[Any, tuple[Any, Unit | None]] = {}  # None while a worker starts
+
+        def start() -> None:
             worker = make.remote(counter, job.writer.store, placed, job.options, __version__)
-            running[worker.add.remote(unit)] = worker, unit
-        while running:
+            running[worker.__ray_ready__.remote()] = worker, None
+
+        first = [*islice(units, self._count_workers())]
+        for _ in first:
+            start()
+        units = chain(first, units)
+        again: list[Unit] = []
+        deaths: Counter[str | None] = Counter()
+        following = next(units, None)
+        while following or any(unit for _, unit in running.values()):
             [done], _ = ray.wait(list(running))
             worker, unit = running.pop(done)
-            if following := next(units, None):
-                running[worker.add.remote(following)] = worker, following
             try:
-                yield unit, ray.get(done)
+                added = ray.get(done)
             except ray.exceptions.RayActorError as error:
-                raise DocumentError(
-                    f"{unit[0].record.name} or one of {len(unit) - 1} files that were read with it "
-                    "ended every process that did so, most likely because memory was short: give "
-                    "each worker more, or leave it out"
-                ) from error
+                start()  # which waits for room, if a machine was lost
+                deaths[unit[0].record.name if unit else None] += 1
+                if max(deaths.values()) > _MAX_RETRIES:
+                    raise _reason(unit) from error
+                if unit:
+                    again.append(unit)
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
+            else:
+                if following:
+                    running[worker.add.remote(following)] = worker, following
+                    following = None
+                if unit:
+                    yield unit, added
+                else:
+                    deaths.pop(None, None)
+            following = following or (again.pop() if again else next(units, None))
 
     def _count_workers(self) -> int:
         """Return the number of workers to start.
@@ -135,7 +154,20 @@ class RayCluster:
         return self.workers or max(1, int(room - 1 / self.cpus_per_worker))
 
 
-class _Counter:
+def _reason(unit: Unit | None) -> Exception:
+    """Say why workers die: of the files that they add or, without any, at once."""
+    if not unit:
+        return RuntimeError(
+            "the workers of the cluster end as they start: /tmp/ray/session_latest/logs says why"
+        )
+    return DocumentError(
+        f"{unit[0].record.name} or one of {len(unit) - 1} files that were read with it ended every "
+        "process that did so, most likely because memory was short: give each worker more, or "
+        "leave it out"
+    )
+
+
+class _Numbers:
     """Numbers documents, from `first`."""
 
     def __init__(self, first: int) -> None:
