@@ -62,7 +62,7 @@ for."""
 _BEST_PER_PASSAGE = 2
 """Sentences around which passages are looked for at first, for each one that is looked for."""
 
-_LEAST_UNITS = 160
+_LEAST_UNITS = 120
 """How many sections or documents each way of searching proposes, at least."""
 
 _SCORED = ("key", "section_position", "vector", "hashes")
