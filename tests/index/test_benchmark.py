@@ -1,4 +1,4 @@
-"""The benchmark's libraries of noisy copies are whole."""
+"""The benchmark's libraries of copies are whole."""
 
 from foveate import Index
 from foveate.index.schema import TERMS

@@ -2,15 +2,15 @@
 
 import pytest
 
-from foveate import Document, Index
+from foveate import Index
 
 pytest.importorskip("lancedb", reason="LanceDB's client is not installed")
 
 from foveate.index import LibraryError
+from tests.index.copies import check_changes, check_hits, hits
 from tests.index.lancedb_server import KEY, serving
 
 PLACE = "db://papers/sea"
-QUERIES = ("Where do herring swim?", "nets", "salt from the sea", "Who eats krill?")
 
 
 @pytest.fixture(autouse=True)
@@ -21,26 +21,8 @@ def server(tmp_path, monkeypatch):
         yield
 
 
-def hits(index, **options):
-    return [
-        index.search(query, by=by, top_k=top_k, **options)
-        for query in QUERIES
-        for by in ("passage", "section", "document")
-        for top_k in (1, 9)
-    ]
-
-
 def test_hits_are_those_of_the_library(index, folder, small_encoder):
-    index.add([folder, Document.from_text("Cod swim. They eat herring.", source="copy")])
-    assert index.export(PLACE) > 0
-    other = Index.open(PLACE, model=small_encoder)
-    assert hits(other) == hits(index)
-    assert list(other.documents()) == list(index.documents())
-    assert other.state == index.state
-    for one in index.documents():
-        assert other.document(one.number) == index.document(one.number)
-    assert other.summarize("herring", sentences=2) == index.summarize("herring", sentences=2)
-    assert other.context("herring", tokens=200) == index.context("herring", tokens=200)
+    check_hits(index, folder, small_encoder, PLACE)
 
 
 @pytest.mark.parametrize(
@@ -57,16 +39,7 @@ def test_conditions_are_those_of_the_library(index, folder, small_encoder, condi
 
 
 def test_only_what_has_changed_is_sent(index, folder, small_encoder):
-    index.add(folder)
-    index.export(PLACE)
-    (folder / "salt.txt").write_text("Salt is grey. It is mined.")
-    (folder / "talk.vtt").unlink()
-    other = Index.open(PLACE, model=small_encoder)
-    index.add(folder, prune=True)
-    assert hits(other) != hits(index)
-    assert index.export(PLACE) == 4  # a document, its section, and two sentences
-    assert hits(other) == hits(index)
-    assert index.export(PLACE) == 0
+    check_changes(index, folder, small_encoder, PLACE)
 
 
 def test_what_cannot_be_done_is_said(index, folder, small_encoder, tmp_path, monkeypatch):

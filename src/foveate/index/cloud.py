@@ -20,15 +20,15 @@ from lancedb.index import FTS, Bitmap, BTree, IvfRq
 from lancedb.query import MatchQuery
 from lancedb.remote.errors import LanceDBClientError
 
-from foveate.index.conditions import as_sql
+from foveate.index.conditions import as_sql, evaluated, reason_of
 from foveate.index.copies import Copy
 from foveate.index.engine import OF_DOCUMENTS, Ids, Matches
-from foveate.index.lance import HEAD, REFINE, as_filter, num_probes, one_of, reason_of
-from foveate.index.schema import LEVELS, TERMS, schema
+from foveate.index.lance import HEAD, REFINE, as_filter, num_probes, one_of
+from foveate.index.schema import TERMS, schema
 from foveate.index.state import State
-from foveate.index.statistics import WordCounts
+from foveate.index.statistics import WordCounts, rarity_of
 from foveate.index.writer import LEAST_FOR_VECTOR_INDEX, WORD_INDEX, special_row
-from foveate.tasks.weights import Level, rarity
+from foveate.tasks.weights import Level
 
 _INDEXES: Final = {
     "key": BTree(),
@@ -150,13 +150,8 @@ class CloudEngine:
     ) -> str:
         """See `Engine`."""
         condition = as_sql(where, path, section, document)
-        try:
+        with evaluated(where, LanceDBClientError):
             self._copy.table.search().where(condition).select(["key"]).limit(1).to_arrow()
-        except LanceDBClientError as error:
-            raise ValueError(
-                f"the condition {' AND '.join(where)!r} cannot be evaluated ({reason_of(error)}): "
-                "write it as after WHERE in SQL"
-            ) from error
         return condition
 
     def candidates(
@@ -214,12 +209,8 @@ class CloudEngine:
 
     def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """See `Engine`."""
-        idx = LEVELS.index(level)
-        having = np.array([self._counts.frequency(term)[idx] for term in terms])
-        return rarity(having, self.state.totals.num_texts(level))
+        return rarity_of(terms, level, self._counts, self.state.totals)
 
     @cached_property
-    def _counts(self) -> WordCounts:
-        rows = self._copy.read(["words", "frequencies"], f"key = {HEAD - 1}")
-        frequencies = rows["frequencies"][0].values.to_numpy().reshape(-1, len(LEVELS))
-        return WordCounts(rows["words"][0].values, frequencies)
+    def _counts(self) -> list[WordCounts]:
+        return WordCounts.of_rows(self._copy.read(["words", "frequencies"], f"key = {HEAD - 1}"))

@@ -3,7 +3,8 @@
 import fnmatch
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import index
 from os import PathLike, fspath
 from pathlib import Path
@@ -68,6 +69,29 @@ def as_sql(
     if document is not None:
         joined.append(f"document = {document}")
     return " AND ".join(f"({condition})" for condition in joined)
+
+
+@contextmanager
+def evaluated(
+    where: Sequence[str], errors: type[Exception] | tuple[type[Exception], ...]
+) -> Iterator[None]:
+    """Say which conditions an engine cannot evaluate, if it raises one of some errors.
+
+    Raises:
+        ValueError: It does.
+    """
+    try:
+        yield
+    except errors as error:
+        raise ValueError(
+            f"the condition {' AND '.join(where)!r} cannot be evaluated ({reason_of(error)}): "
+            "write it as after WHERE in SQL"
+        ) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error of Lance says, without the place in its code that comes after it."""
+    return str(error).partition("\n")[0].split(", /")[0]
 
 
 def quote(value: str) -> str:

@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foveate.index.conditions import as_sql, quote
+from foveate.index.conditions import as_sql, evaluated, quote, reason_of
 from foveate.index.engine import Ids, Matches, keys_of
 from foveate.index.schema import LEVELS, SCHEMA_VERSION, TERMS, documents_of, places_of
 from foveate.index.state import LibraryError, ModelRecord, State
-from foveate.index.statistics import Totals, WordCounts
-from foveate.tasks.weights import Level, rarity
+from foveate.index.statistics import Totals, WordCounts, rarity_of
+from foveate.tasks.weights import Level
 
 TABLE = "library.lance"
 METADATA = b"foveate"
@@ -140,10 +140,7 @@ class Store:
         """Return how often words occur: the counts in each row that has some, by its key."""
         columns = ("key", "words", "frequencies")
         rows = self.read(table, columns, f"document = -1 AND key < {HEAD}")
-        lists = zip(rows["words"], rows["frequencies"], strict=True)
-        shape = (-1, len(LEVELS))
-        counts = [WordCounts(a.values, b.values.to_numpy().reshape(shape)) for a, b in lists]
-        return dict(zip(rows["key"].to_pylist(), counts, strict=True))
+        return dict(zip(rows["key"].to_pylist(), WordCounts.of_rows(rows), strict=True))
 
     def read(
         self, table: Any, columns: Sequence[str], condition: str | None = None, **options: Any
@@ -238,13 +235,8 @@ class LanceEngine:
     ) -> str:
         """See `Engine`."""
         condition = as_sql(where, path, section, document)
-        try:
+        with evaluated(where, (ValueError, RuntimeError, OSError)):
             self.table.scanner(["key"], filter=condition, limit=1).to_table()
-        except (ValueError, RuntimeError, OSError) as error:
-            raise ValueError(
-                f"the condition {' AND '.join(where)!r} cannot be evaluated ({reason_of(error)}): "
-                "write it as after WHERE in SQL"
-            ) from error
         return condition
 
     def candidates(
@@ -345,9 +337,7 @@ class LanceEngine:
 
     def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """See `Engine`."""
-        idx = LEVELS.index(level)
-        having = [sum(counts.frequency(term)[idx] for counts in self._counts) for term in terms]
-        return rarity(np.array(having), self.state.totals.num_texts(level))
+        return rarity_of(terms, level, self._counts, self.state.totals)
 
     @cached_property
     def _counts(self) -> list[WordCounts]:
@@ -377,8 +367,3 @@ def lance() -> Any:
     import lance
 
     return lance
-
-
-def reason_of(error: BaseException) -> str:
-    """Return what an error of Lance says, without the place in its code that comes after it."""
-    return str(error).partition("\n")[0].split(", /")[0]

@@ -88,6 +88,7 @@ class RayCluster:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+        first = [*islice(units, self._count_workers())]
         # On this machine, so that no other one that is lost takes it along.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         numbers: Any = ray.remote(num_cpus=0)(_Numbers)
@@ -102,7 +103,6 @@ class RayCluster:
             worker = make.remote(counter, job.writer.store, placed, job.options, __version__)
             running[worker.__ray_ready__.remote()] = worker, None
 
-        first = [*islice(units, self._count_workers())]
         for _ in first:
             start()
         units = chain(first, units)

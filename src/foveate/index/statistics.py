@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foveate.index.schema import LEVELS, TERMS
-from foveate.tasks.weights import Level
+from foveate.tasks.weights import Level, rarity
 
 
 class Totals(NamedTuple):
@@ -54,6 +54,12 @@ class WordCounts:
     frequencies: npt.NDArray[np.int32]
 
     @classmethod
+    def of_rows(cls, rows: pa.Table) -> list[Self]:
+        """Return the counts that rows hold."""
+        lists, shape = zip(rows["words"], rows["frequencies"], strict=True), (-1, len(LEVELS))
+        return [cls(words.values, held.values.to_numpy().reshape(shape)) for words, held in lists]
+
+    @classmethod
     def total(cls, added: Sequence[Self], removed: Sequence[Self] = ()) -> Self:
         """Add up counts, and subtract those of what was removed."""
         parts = [(one, 1) for one in added] + [(one, -1) for one in removed]
@@ -75,6 +81,15 @@ class WordCounts:
             found: npt.NDArray[np.int32] = self.frequencies[idx]
             return found
         return np.zeros(len(LEVELS), np.int32)
+
+
+def rarity_of(
+    terms: Sequence[str], level: Level, counts: Sequence[WordCounts], totals: Totals
+) -> npt.NDArray[np.float64]:
+    """Return `foveate.tasks.weights.rarity` of terms in the texts of a level: `(terms,)`."""
+    idx = LEVELS.index(level)
+    having = [sum(one.frequency(term)[idx] for one in counts) for term in terms]
+    return rarity(np.array(having), totals.num_texts(level))
 
 
 def count(rows: pa.Table) -> tuple[npt.NDArray[np.int64], WordCounts]:
