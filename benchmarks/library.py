@@ -1,14 +1,15 @@
 """A library on disk: how fast it is built, how large it is, and how fast it is searched.
 
-    python benchmarks/library.py --documents 100 --sizes 10000 100000 1000000
-    python benchmarks/library.py --base sea.library --sizes 10000000 --processes 16 --queries 300
+    python benchmarks/training_corpus.py --output corpus --manuals packages
+    foveate index 'corpus/*.jsonl' --library real.library
+    python benchmarks/library.py --documents 100 --base real.library --sizes 10000 1000000 10000000
 
 Proposals, PEPs and papers of `../shared/data` are written as files, one each, and added to a
 library; the time includes reading and encoding them. Then one of them is changed, and the library
 is brought up to date. Libraries of the given numbers of sentences are made of that one, or of
-`--base`, by copies, each of which differs: its vector is drawn at random between that of the text
-and one of the hundred that are closest to it, as SMOTE (Chawla et al., 2002) does, and three in ten
-of its terms are drawn from those of all texts.
+`--base`. Where it has too few, copies follow, each of which differs: its vector is mixed with that
+of one of the closest of 1,024 random texts, as SMOTE (Chawla et al., 2002) does, and three in ten
+of its terms are drawn from those of other texts.
 
 Each of them is searched by a process of its own on two cores, whose memory is measured. A first
 query is one right after the library was opened; the files are in the system's cache by then. Warm
@@ -33,7 +34,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -73,8 +74,8 @@ MANY_CANDIDATES = 20_000
 MOST_IN_QDRANT = 100_000
 """Vectors that Qdrant's client holds in its local mode: a million take minutes to add."""
 
-NEIGHBOURS = 100
-"""Texts of which one is mixed with each that is copied."""
+MIXED_WITH, NEAREST = 1024, 8
+"""Texts that are drawn at random, and the closest ones, of which one is mixed with a copy."""
 
 KEPT_TERMS = 0.7
 """Share of the terms of a text that a copy has; the others are those of any texts."""
@@ -134,31 +135,30 @@ def in_process(run: Callable[..., T], *arguments: Any) -> T:
         return pool.submit(run, *arguments).result()
 
 
-def rows_of_base(base: Path) -> pa.Table:
-    return Store(base).open().to_table(filter="document >= 0")
-
-
 def enlarge(base: Path, path: Path, num_sentences: int, processes: int = 1) -> dict[str, float]:
-    """Make a library of copies of another one, and return the seconds.
+    """Make a library of the documents of another one, and of copies, and return the seconds.
 
-    Each process writes as many copies at a time as a file of the table holds.
+    What a process writes at a time is a file of the table.
     """
     start = time.perf_counter()
-    state, rows = Index.open(base).state, rows_of_base(base)
-    sizes = rows.filter(pc.equal(rows["level"], "document"))["num_sentences"].to_numpy()
-    copies, rest = divmod(num_sentences, int(sizes.sum()))
-    kept = [len(sizes)] * copies + [int((np.cumsum(sizes) <= rest).sum())]
-    per_file = max(ROWS_PER_FILE // rows.num_rows, 1)
-    tasks = [
-        {copy: kept[copy] for copy in range(first, min(first + per_file, len(kept))) if kept[copy]}
-        for first in range(0, len(kept), per_file)
-    ]
+    state = Index.open(base).state
+    columns = ["document", "num_sentences", "num_sections"]
+    documents = rows_of(base, columns, "level = 'document'").sort_by("document")
+    numbers, sentences, sections = (column.to_numpy() for column in documents)
+    copies = num_sentences // int(sentences.sum()) + 1
+    copy, idx = np.repeat(np.arange(copies), len(numbers)), np.tile(np.arange(len(numbers)), copies)
+    is_kept = sentences[idx].cumsum() <= num_sentences
+    file = (1 + sentences + sections)[idx].cumsum() // ROWS_PER_FILE
+    parts = pa.table({"file": file, "copy": copy, "document": numbers[idx]}).filter(is_kept)
+    ranges = parts.group_by(["file", "copy"]).aggregate([("document", "min"), ("document", "max")])
+    tasks: dict[int, list[tuple[int, int, int]]] = {}
+    for of_file, *one in zip(*(column.to_pylist() for column in ranges), strict=True):
+        tasks.setdefault(of_file, []).append(tuple(one))
     seconds = {}
     with writing(Store(path), state.model, state.unrelated) as writer:
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, spawn) as pool:
-            make = partial(write_copies, base, path)
-            for written in pool.map(make, filter(None, tasks)):
+            for written in pool.map(partial(write_copies, base, path), tasks.values()):
                 writer.add(written)
         writer.commit()
         seconds["written_s"] = time.perf_counter() - start
@@ -168,46 +168,41 @@ def enlarge(base: Path, path: Path, num_sentences: int, processes: int = 1) -> d
     return seconds
 
 
-def write_copies(base: Path, path: Path, copies: dict[int, int]) -> Written:
-    """Write copies of the first documents of a library: so many in each copy."""
-    rows, store = rows_of_base(base), Store(path)
-    made = [copy_of(rows, nearest_rows(base), *copy) for copy in copies.items()]
-    return write(pa.concat_tables(made), store.open(), store)
+def write_copies(base: Path, path: Path, ranges: Sequence[tuple[int, int, int]]) -> Written:
+    """Write copies of documents: in each copy, those from one number to another."""
+    next_document, table = Index.open(base).state.next_document, Store(path).open()
+    made = []
+    for copy, first, last in ranges:
+        rows = rows_of(base, table.schema.names, f"document BETWEEN {first} AND {last}")
+        if copy:
+            rows = copy_of(rows, base, copy)
+        made.append(renumber(rows, copy * next_document))
+    return write(pa.concat_tables(made), table, Store(path))
 
 
-@cache
-def nearest_rows(base: Path) -> npt.NDArray[np.integer]:
-    """Return the rows of a library whose vectors are closest to each: `(rows, NEIGHBOURS)`."""
-    vectors = vectors_of(rows_of_base(base)["vector"])
-    number = min(NEIGHBOURS, len(vectors) - 1)
-    parts = np.array_split(vectors, len(vectors) // 512 + 1)
-    nearest = [np.argpartition(-part @ vectors.T, number)[:, :number] for part in parts]
-    return np.concatenate(nearest)
-
-
-def copy_of(
-    rows: pa.Table, nearest: npt.NDArray[np.integer], copy: int, num_documents: int
-) -> pa.Table:
-    """Return a copy of the first documents in some rows."""
-    numbers = rows["document"].unique()
+def copy_of(rows: pa.Table, base: Path, copy: int) -> pa.Table:
+    """Return rows with other vectors and terms."""
+    rng = np.random.default_rng([copy, rows["document"][0].as_py()])
+    table = Store(base).open()
+    drawn = rng.integers(table.count_rows(), size=MIXED_WITH)
+    others = vectors_of(table.take(np.sort(drawn), ["vector"])["vector"].drop_null())
+    vectors = vectors_of(rows["vector"])
+    for part in np.array_split(vectors, len(vectors) // 4096 + 1):
+        nearest = np.argpartition(-part @ others.T, NEAREST)[:, :NEAREST]
+        chosen = nearest[np.arange(len(part)), rng.integers(NEAREST, size=len(part))]
+        part += rng.random((len(part), 1), np.float32) / 2 * (others[chosen] - part)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    halves = pa.array(vectors.astype(np.float16).reshape(-1))
     changed: dict[str, Any] = {
         "file": pc.binary_join_element_wise(f"/copy-{copy}", rows["file"], ""),
         "content_hash": pc.add(rows["content_hash"], copy),  # so that all are shown
+        "vector": pa.FixedSizeListArray.from_arrays(halves, vectors.shape[1]),
+        **reworded(rows, rng),
     }
-    if copy:
-        rng = np.random.default_rng(copy)
-        vectors = vectors_of(rows["vector"])
-        others = nearest[np.arange(len(nearest)), rng.integers(nearest.shape[1], size=len(nearest))]
-        vectors += rng.random((len(vectors), 1), np.float32) * (vectors[others] - vectors)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        halves = pa.array(vectors.astype(np.float16).reshape(-1))
-        changed["vector"] = pa.FixedSizeListArray.from_arrays(halves, vectors.shape[1])
-        changed |= reworded(rows, rng)
     for column, values in changed.items():
         idx = rows.column_names.index(column)
         rows = rows.set_column(idx, rows.schema.field(column), values)
-    rows = rows.filter(pc.is_in(rows["document"], numbers[:num_documents]))
-    return renumber(rows, copy * (pc.max(numbers).as_py() + 1))
+    return rows
 
 
 def reworded(rows: pa.Table, rng: np.random.Generator) -> dict[str, Any]:
@@ -227,14 +222,19 @@ def reworded(rows: pa.Table, rng: np.random.Generator) -> dict[str, Any]:
     return {**of_level, "hashes": pa.ListArray.from_arrays(lists.offsets, pa.array(hashes))}
 
 
-def rows_of(path: Path, column: str) -> pa.ChunkedArray:
+def rows_of(path: Path, columns: Sequence[str], condition: str) -> pa.Table:
+    """Return columns of the rows of a library that satisfy a condition."""
+    return Store(path).open().to_table(list(columns), filter=condition)
+
+
+def of_sentences(path: Path, column: str) -> pa.ChunkedArray:
     """Return a column of the sentences of a library."""
-    return Store(path).open().to_table([column], filter="level = 'sentence'")[column]
+    return rows_of(path, [column], "level = 'sentence'")[column]
 
 
 def make_queries(path: Path, number: int) -> list[str]:
     rng = random.Random(0)
-    texts = rows_of(path, "text").to_pylist()
+    texts = of_sentences(path, "text").to_pylist()
     long = [text for text in texts if len(text.split()) >= WORDS_PER_QUERY]
     chosen = rng.sample(long, min(number, len(long)))
     return [" ".join(text.split()[:WORDS_PER_QUERY]) for text in chosen]
@@ -322,7 +322,7 @@ def measure_vectors(path: Path, queries: list[str]) -> dict[str, Any]:
     import faiss
 
     encoded = Encoded(queries[:COMPARED_QUERIES])
-    matrix = vectors_of(rows_of(path, "vector"))
+    matrix = vectors_of(of_sentences(path, "vector"))
     num_lists = round(len(matrix) ** 0.5)
     lists = faiss.index_factory(matrix.shape[1], f"IVF{num_lists},Flat", faiss.METRIC_INNER_PRODUCT)
     seconds, _ = timed(lambda: (lists.train(matrix), lists.add(matrix)))
@@ -356,7 +356,7 @@ def measure_bm25s(path: Path, queries: list[str]) -> dict[str, float]:
     import bm25s
 
     retriever = bm25s.BM25()
-    texts = rows_of(path, "text").to_pylist()
+    texts = of_sentences(path, "text").to_pylist()
     retriever.index(bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False)
 
     def retrieve(query: str) -> None:
@@ -416,10 +416,11 @@ def measure_size(
 
 def measure_maintenance(base: Path, path: Path) -> float:
     """Add rows until the indexes are brought up to date, and return how long that takes."""
-    state, rows = Index.open(path).state, rows_of_base(base)
+    state = Index.open(path).state
     with writing(Store(path), state.model, state.unrelated) as writer:
+        rows = rows_of(base, writer.table.schema.names, "document BETWEEN 0 AND 99")
         for _ in range(ROWS_WITHOUT_INDEX // rows.num_rows + 1):
-            added = renumber(rows, writer.new_documents(pc.max(rows["document"]).as_py() + 1))
+            added = renumber(rows, writer.new_documents(100))
             writer.add(write(added, writer.table, writer.store))
             writer.commit()
         seconds, _ = timed(partial(writer.tidy, is_end=True))
@@ -458,7 +459,7 @@ def show(results: dict[str, Any]) -> None:
 def parse_options() -> argparse.Namespace:
     parser = arguments.parser(__doc__, "data", "device", output=report.RESULTS / "library.json")
     parser.add_argument("--documents", type=int, default=2000)
-    parser.add_argument("--base", type=Path, help="a library to copy instead of building one")
+    parser.add_argument("--base", type=Path, help="a library to search and copy instead")
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=1, help="processes that write copies")
@@ -473,13 +474,12 @@ def main() -> None:
     options = parse_options()
     folder = options.folder or Path(tempfile.mkdtemp())
     results: dict[str, Any] = {"queries": options.queries}
-    base = options.base or folder / "library"
-    if not options.base:
-        files = folder / "files"
-        files.mkdir(parents=True)
-        write_files(files, options.data, options.documents)
-        given = {"device": options.device} if options.device else {}
-        results |= measure_build(Index.create(base, **given), files)
+    built, files = folder / "library", folder / "files"
+    files.mkdir(parents=True)
+    write_files(files, options.data, options.documents)
+    given = {"device": options.device} if options.device else {}
+    results |= measure_build(Index.create(built, **given), files)
+    base = options.base or built
     queries = make_queries(base, options.queries)
     results["sizes"] = []
     missing = [f"{size:,} sentences" for size in options.sizes]

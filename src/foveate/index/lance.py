@@ -28,15 +28,16 @@ HEAD = -1
 """The key of the row that counts what a library holds; those that count words are below. Their
 document is -1."""
 
-_CACHED_BYTES = 2**28
-"""What Lance may keep in memory of indexes; an eighth as much of what it knows of files."""
+_CACHED_BYTES = 2**27
+"""What Lance may keep in memory of indexes, and as much of what it knows about files. With 32 MiB
+of that, the rows that are read among ten million sentences take 10 ms longer."""
 
-_SEARCHED = 200_000
+_SEARCHED = 400_000
 """Vectors that are searched, of a larger library those of the partitions whose centroids are
 closest. Those of ten million rows have 230 kB each, and are read from the disk if they are not
 among the `_CACHED_BYTES`."""
 
-REFINE = 2
+REFINE = 4
 """How many times as many rows the index finds as are proposed: those whose vectors, which are read
 for that, are closest."""
 
@@ -86,7 +87,7 @@ class Store:
                     self.uri,
                     storage_options=self.options,
                     index_cache_size_bytes=_CACHED_BYTES,
-                    metadata_cache_size_bytes=_CACHED_BYTES // 8,
+                    metadata_cache_size_bytes=_CACHED_BYTES,
                 )
             except ValueError as error:
                 if "was not found" in str(error):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-LEAST_CANDIDATES = 200
+LEAST_CANDIDATES = 250
 """How many rows each way of searching proposes, at least."""
 
 _CANDIDATES_PER_RESULT = 4
@@ -62,7 +62,7 @@ for."""
 _BEST_PER_PASSAGE = 2
 """Sentences around which passages are looked for at first, for each one that is looked for."""
 
-_LEAST_UNITS = 120
+_LEAST_UNITS = 60
 """How many sections or documents each way of searching proposes, at least."""
 
 _SCORED = ("key", "section_position", "vector", "hashes")
