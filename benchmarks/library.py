@@ -1,7 +1,7 @@
 """A library on disk: how fast it is built, how large it is, and how fast it is searched.
 
     python benchmarks/training_corpus.py --output corpus --manuals packages
-    foveate index 'corpus/*.jsonl' --library real.library
+    foveate index corpus/{manuals,papers,proposals,peps}.jsonl --library real.library
     python benchmarks/library.py --documents 100 --base real.library --sizes 10000 1000000 10000000
 
 Proposals, PEPs and papers of `../shared/data` are written as files, one each, and added to a
