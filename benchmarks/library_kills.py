@@ -167,7 +167,7 @@ def main() -> None:
     rng = random.Random(options.seed)
     folder = options.folder or Path(tempfile.mkdtemp())
     files, library = folder / "files", folder / "library"
-    files.mkdir()
+    files.mkdir(parents=True)
     encoder = as_encoder(None)
     states: list[dict[str, str]] = []
     kills = finished = 0
