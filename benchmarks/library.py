@@ -170,14 +170,14 @@ def enlarge(base: Path, path: Path, num_sentences: int, processes: int = 1) -> d
 
 def write_copies(base: Path, path: Path, ranges: Sequence[tuple[int, int, int]]) -> Written:
     """Write copies of documents: in each copy, those from one number to another."""
-    next_document, table = Index.open(base).state.next_document, Store(path).open()
-    made = []
+    next_document, store = Index.open(base).state.next_document, Store(path)
+    table, made = store.open(), []
     for copy, first, last in ranges:
         rows = rows_of(base, table.schema.names, f"document BETWEEN {first} AND {last}")
         if copy:
             rows = copy_of(rows, base, copy)
         made.append(renumber(rows, copy * next_document))
-    return write(pa.concat_tables(made), table, Store(path))
+    return write(pa.concat_tables(made), table, store)
 
 
 def copy_of(rows: pa.Table, base: Path, copy: int) -> pa.Table:

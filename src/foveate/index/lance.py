@@ -33,9 +33,9 @@ _CACHED_BYTES = 2**27
 of that, the rows that are read among ten million sentences take 10 ms longer."""
 
 _SEARCHED = 400_000
-"""Vectors that are searched, of a larger library those of the partitions whose centroids are
-closest. Those of ten million rows have 230 kB each, and are read from the disk if they are not
-among the `_CACHED_BYTES`."""
+"""Vectors that are searched: in a larger library, those of the partitions whose centroids are
+closest. Among ten million rows a partition has 230 kB, and is read from the disk unless it is among
+the `_CACHED_BYTES`."""
 
 REFINE = 4
 """How many times as many rows the index finds as are proposed: those whose vectors, which are read

@@ -144,9 +144,10 @@ class Request:
         # Only sentences say whether they satisfy a condition.
         nearest, matching = self._candidates(top_k, "sentence" if self.condition else level)
         num_units = max(_LEAST_UNITS, _UNITS_PER_RESULT * top_k)
-        proposed = self.engine.take(np.concatenate([matching[:num_units], nearest]), _PLACED)
-        of_words = proposed[: len(matching[:num_units])]
-        close = of_level(proposed[len(of_words) :], "sentence")
+        matching = matching[:num_units]
+        proposed = self.engine.take(np.concatenate([matching, nearest]), _PLACED)
+        of_words = proposed[: len(matching)]
+        close = of_level(proposed[len(matching) :], "sentence")
         owners, cosines = self._owners(close), self._cosines(close, self._parts)
         # Their texts are long, so that only the likeliest are read.
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
