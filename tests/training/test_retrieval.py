@@ -23,6 +23,7 @@ from foveate.training.objectives.retrieval import (
     RetrievalTrainer,
     contrastive_loss,
     distillation_loss,
+    late_interaction,
     salience_loss,
 )
 from tests.conftest import WORDS, random_record
@@ -109,6 +110,22 @@ def test_contrastive_loss(drawn):
     assert torch.isfinite(scores.grad).all()
     is_used = is_negative.index_put(columns, torch.tensor(True))
     assert (scores.grad[~is_used] == 0).all()
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.lists(st.integers(1, 5), min_size=1, max_size=5),
+)
+def test_late_interaction(queries, sentences):
+    generator = torch.Generator().manual_seed(len(queries))
+    asked, said = unit(generator, sum(queries), 4), unit(generator, sum(sentences), 4)
+    owners = [torch.arange(len(x)).repeat_interleave(torch.tensor(x)) for x in (queries, sentences)]
+    order = torch.randperm(len(said), generator=generator)
+    found = late_interaction(asked, owners[0], said[order], owners[1][order])
+    expected = [
+        [(a @ s.T).amax(1).mean() for s in said.split(sentences)] for a in asked.split(queries)
+    ]
+    assert relative_error(found, torch.tensor(expected)) < 1e-12
 
 
 @st.composite
@@ -366,11 +383,12 @@ def loss_and_gradients(objective, model, batch, folder):
     return loss.detach(), {name: p.grad for name, p in model.named_parameters()}
 
 
-def test_small_chunks_give_the_loss_and_gradients_of_large_ones(processor, tmp_path):
+@pytest.mark.parametrize("token_size", [None, 8])
+def test_small_chunks_give_the_loss_and_gradients_of_large_ones(processor, tmp_path, token_size):
     found = []
     for chunk_tokens in (1, 100_000):
         objective = Retrieval(chunk_tokens=chunk_tokens)
-        model = tree_bert(vocab_size=len(processor.tokenizer)).double()
+        model = tree_bert(vocab_size=len(processor.tokenizer), token_size=token_size).double()
         batch = objective.collate(processor, features_of(objective, processor))
         found.append(loss_and_gradients(objective, model, batch, tmp_path))
     (loss, gradients), (expected, expected_gradients) = found

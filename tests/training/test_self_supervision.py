@@ -41,7 +41,7 @@ EXAMPLE = Example(
 
 def readings(example=EXAMPLE, max_queries=2, number=60):
     for seed in range(number):
-        yield read(example, None, torch.Generator().manual_seed(seed), max_queries)
+        yield read(example, None, torch.Generator().manual_seed(seed), max_queries, max_queries)
 
 
 def number_of(text):

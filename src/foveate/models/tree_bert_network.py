@@ -52,6 +52,7 @@ _JSON_TYPES: dict[Any, tuple[type, ...]] = {
     float: (int, float),
     str: (str,),
     float | None: (int, float, type(None)),
+    int | None: (int, type(None)),
 }
 
 
@@ -75,6 +76,7 @@ class NetworkConfig:
     salience_dropout: float
     _name_or_path: str
     min_likely_score: float | None = None
+    token_size: int | None = None
 
     @classmethod
     def from_fields(cls, values: Mapping[str, Any]) -> Self:
@@ -545,10 +547,13 @@ class NetworkOutput(NamedTuple):
     anchor_indices: Tensor
     embeddings: Tensor
     salience: Tensor
+    token_vectors: Tensor | None
 
 
 class TreeBertLayers(nn.Module):
     """The base class of all TreeBert models: the layers and heads, and what they compute."""
+
+    config: Any
 
     def add_layers(self, config: NetworkConfig, encoder: TreeBertEncoder) -> None:
         """Add layers and heads, with random weights.
@@ -561,6 +566,9 @@ class TreeBertLayers(nn.Module):
         self.encoder = encoder
         self.pooling = TreeBertPooling(config)
         self.salience = TreeBertSalience(config)
+        self.token_head: nn.Linear | None = None
+        if config.token_size is not None:
+            self.token_head = nn.Linear(config.hidden_size, config.token_size, bias=False)
 
     def forward(
         self,
@@ -579,10 +587,11 @@ class TreeBertLayers(nn.Module):
         passages = Passages.from_tree(packed.tree, types, anchors)
         if input_ids.device.type == "cpu" and _in_place(self):
             ids = packed.pack(input_ids)[passages.nodes]
-            sums, own = self._read_in_batches(ids, passages, len(anchors.nodes))
+            sums, own, tokens = self._read_in_batches(ids, passages, anchors)
         else:
             words = packed.embed(self.embeddings.word_embeddings, input_ids)[passages.nodes]
             hidden_states = self.encoder(self.embeddings(words, passages.position), passages.tree)
+            tokens = self._token_vectors(hidden_states[anchors.num_passages :])
             hidden_states = widened(hidden_states)
             zeros = hidden_states.new_zeros(len(anchors.nodes), hidden_states.shape[1])
             sums = zeros.index_add(0, passages.anchor, hidden_states)
@@ -596,24 +605,35 @@ class TreeBertLayers(nn.Module):
             anchor_indices=nodes if packed.indices is None else packed.indices[nodes],
             embeddings=vectors[shown],
             salience=salience[shown],
+            token_vectors=tokens,
         )
 
+    def _token_vectors(self, hidden_states: Tensor) -> Tensor | None:
+        """Project hidden states `(tokens, hidden_size)` to unit vectors `(tokens, token_size)`."""
+        if self.token_head is None:
+            return None
+        return F.normalize(widened(self.token_head(hidden_states)), dim=-1)
+
     def _read_in_batches(
-        self, input_ids: Tensor, passages: Passages, num_anchors: int
-    ) -> tuple[Tensor, Tensor]:
+        self, input_ids: Tensor, passages: Passages, anchors: Anchors
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Read some passages at a time, so that no more of their states are kept than is pooled.
 
         Args:
             input_ids: `(n,)`, of the nodes of the passages.
             passages: The passages.
-            num_anchors: Number of anchors.
+            anchors: The anchors.
 
         Returns:
-            `sums` and `own`, see `TreeBertPooling`.
+            `sums` and `own`, see `TreeBertPooling`; and the vectors of tokens.
         """
         words = self.embeddings.word_embeddings
         dtype = widened(words.weight[:0]).dtype
-        sums, own = torch.zeros(2, num_anchors, words.embedding_dim, dtype=dtype)
+        sums, own = torch.zeros(2, len(anchors.nodes), words.embedding_dim, dtype=dtype)
+        num_passages = anchors.num_passages
+        tokens = None
+        if self.config.token_size is not None:
+            tokens = sums.new_empty(len(input_ids) - num_passages, self.config.token_size)
         tree = passages.tree
         families = tree.parent, tree.first_child, tree.num_children
         for batch in batch_families(*families, _TOKENS_IN_CACHE):
@@ -621,11 +641,16 @@ class TreeBertLayers(nn.Module):
             states = self.embeddings(words(input_ids[batch.nodes]), position)
             missing = -len(states) % _ROWS
             states = self.encoder.read(F.pad(states, (0, 0, 0, missing)), batch)
-            states = widened(states[: len(batch.nodes)])
+            states = states[: len(batch.nodes)]
+            if tokens is not None:
+                is_token = batch.nodes >= num_passages
+                vectors = cast(Tensor, self._token_vectors(states[is_token]))
+                tokens.index_copy_(0, batch.nodes[is_token] - num_passages, vectors)
+            states = widened(states)
             index, is_end = passages.anchor[batch.nodes], passages.is_anchor[batch.nodes]
             sums.index_add_(0, index, states)
             own.index_copy_(0, index[is_end], states[is_end])
-        return sums, own
+        return sums, own, tokens
 
 
 class TreeBertNetwork(TreeBertLayers):

@@ -1,4 +1,4 @@
-"""Configuration of TreeBert: BERT's, its salience head, and which of its results are likely."""
+"""Configuration of TreeBert: BERT's, the sizes of heads, and which of its results are likely."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from foveate.models.utils import check_model_type
 
 @strict
 class TreeBertConfig(BertConfig):
-    """Configuration of a TreeBert model: the fields of `transformers.BertConfig`, and three more.
+    """Configuration of a TreeBert model: the fields of `transformers.BertConfig`, and four more.
 
     Configurations of BERT and MiniLM load too, so that their weights can be trained on trees.
 
@@ -19,6 +19,7 @@ class TreeBertConfig(BertConfig):
         salience_dropout: Dropout inside the salience head.
         min_likely_score: Score of `foveate.tasks.relevance.relevance` below which nine of ten
             results are wrong, as `benchmarks/likely.py` finds it; None if that is not known.
+        token_size: Dimension of the vectors of tokens; None for a model without them.
 
     Raises:
         ValueError: The checkpoint is of another model type.
@@ -29,6 +30,7 @@ class TreeBertConfig(BertConfig):
     salience_size: int = 128
     salience_dropout: float | int = 0.1
     min_likely_score: float | None = None
+    token_size: int | None = None
 
     @classmethod
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -35,11 +35,16 @@ class TreeBertOutput(ModelOutput):
             sentence, section or document.
         salience: `(anchors,)` float32, how much each sentence belongs in a summary of its document,
             as a logit; only differences within a document mean anything. 0 at other anchors.
+        token_vectors: `(tokens, token_size)` float32 of unit length, the vector of each token in
+            its passage, for late interaction; [SEP] counts, [CLS] does not. In level order, which
+            is reading order where all passages are on one level. None if the model has no head for
+            it.
     """
 
     anchor_indices: Tensor | None = None
     embeddings: Tensor | None = None
     salience: Tensor | None = None
+    token_vectors: Tensor | None = None
 
 
 class TreeBertCheckpointedLayer(GradientCheckpointingLayer, TreeBertLayer):

@@ -72,9 +72,10 @@ class RetrievalTrainer(Trainer):
 
 
 def _encode(model: Any, chunk: dict[str, Any]) -> Vectors:
-    """Encode a packed forest: the vectors and the salience of its anchors in level order."""
+    """Encode a packed forest: the vectors and salience of anchors, and the vectors of tokens."""
     output = model(**chunk)
-    return output.embeddings, output.salience
+    found = output.embeddings, output.salience
+    return found if output.token_vectors is None else (*found, output.token_vectors)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class Retrieval(Objective):
         l(q, p) = -log(e^⟨q, p⟩ / (e^⟨q, p⟩ + Σ_n e^⟨q, n⟩))
 
     over all candidates n that are not positives of q. The loss of a query with several positives
-    is half the mean of l over them and half that of all of them as one (the sum of e^⟨q, p⟩).
+    is half the mean of l over them and half that of all of them as one (the sum of e^⟨q, p⟩). If
+    the model has vectors of tokens, sentences are found by these, too, see `late_interaction`.
 
     Queries of an example: headings, which are left out of the document, for the sentences and the
     section below them; thinned sentences, for themselves or, if they are left out, for their
@@ -98,12 +100,15 @@ class Retrieval(Objective):
         temperature: The divisor of cosines.
         in_document: Weight of the loss among the other sentences and sections of the document.
         across_documents: Weight of the loss among the sentences and sections of other documents.
+        tokens: Weight of the loss among the other sentences of the document by vectors of tokens.
+        token_temperature: The divisor of these scores.
         documents: Weight of the loss among documents, by their vectors and by their best sentences.
         distillation: Weight of `distillation_loss` between the vectors of queries and those that
             the model gave before the training, so that isolated sentences keep theirs.
         salience: Weight of the cross-entropy between the salience of a document's sentences and
             the sentences that make the best summary.
-        max_queries: Largest number of queries of each kind.
+        max_queries: Largest number of queries of each kind that are made from a document.
+        max_given_queries: Largest number of an example's own queries.
         chunk_tokens: Tokens that are encoded at once.
     """
 
@@ -113,19 +118,24 @@ class Retrieval(Objective):
     temperature: float = 0.05
     in_document: float = 1.0
     across_documents: float = 1.0
+    tokens: float = 1.0
+    token_temperature: float = 0.02
     documents: float = 1.0
     distillation: float = 4.0
     salience: float = 0.3
     max_queries: int = 8
+    max_given_queries: int = 24
     chunk_tokens: int = 65536
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be above 0, got {self.temperature}")
-        for name in ("in_document", "across_documents", "documents", "distillation", "salience"):
+        for name in ("temperature", "token_temperature"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        weights = ("in_document", "across_documents", "tokens", "documents")
+        for name in (*weights, "distillation", "salience"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        for name in ("max_queries", "chunk_tokens"):
+        for name in ("max_queries", "max_given_queries", "chunk_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
@@ -144,7 +154,8 @@ class Retrieval(Objective):
         """
         if not isinstance(processor, TreeBertProcessor):
             raise ValueError("the retrieval objective trains TreeBert: choose a model of this type")
-        reading = read(example, processor.levels, generator, self.max_queries)
+        numbers = self.max_queries, self.max_given_queries
+        reading = read(example, processor.levels, generator, *numbers)
         anchors = reading.anchors
         nodes, owners = processor.tree(anchors)
         first = _first_indices(owners)
@@ -178,14 +189,21 @@ class Retrieval(Objective):
         Returns:
             `documents` and `queries`, lists of packed forests; and `targets`: `document` and
             `query_document`, the document of each anchor and query, `kind`, `is_candidate` and
-            `is_salient` of each anchor, and `query`, `anchor` and `target_kind` of each pair.
-            Anchors are in level order within a chunk.
+            `is_salient` of each anchor, `query`, `anchor` and `target_kind` of each pair, and
+            `token_anchor` and `token_query`, the anchor or query that each token belongs to.
+            Anchors and tokens are in level order within a chunk.
         """
         queries = [
             {name: example[f"query_{name}"] for name in _COLUMNS}
             for example in features
             if len(example["query_input_ids"])
         ]
+        num_earlier = 0
+        for query in queries:
+            is_end = query["node_types"] == NODE_TYPES["sentence"]
+            ends = torch.arange(int(is_end.sum())) + num_earlier
+            query["owner"] = _owners_of_tokens(query["node_types"], ends)
+            num_earlier += len(ends)
         is_anchor = [
             (example["node_types"] > NODE_TYPES["token"])
             & (example["node_types"] != NODE_TYPES["passage"])
@@ -207,13 +225,15 @@ class Retrieval(Objective):
             [example["targets"] + offsets[:, i, None] for i, example in enumerate(features)], dim=1
         )
         numbers = (torch.cat(is_anchor).cumsum(0) - 1).split([len(column) for column in is_anchor])
-        numbered = [
-            {**example, "anchor": number.where(column, -1)}
-            for example, number, column in zip(features, numbers, is_anchor, strict=True)
-        ]
-        documents = self._chunks(numbered, "anchor")
-        order = torch.cat([chunk.pop("anchor")[0] for chunk in documents])
-        order = order[order >= 0]
+        numbered = []
+        for example, number, column in zip(features, numbers, is_anchor, strict=True):
+            types = example["node_types"]
+            owner = _owners_of_tokens(types, number[types == NODE_TYPES["sentence"]])
+            numbered.append({**example, "anchor": number.where(column, -1), "owner": owner})
+        documents = self._chunks(numbered, "anchor", "owner")
+        query_chunks = self._chunks(queries, "owner")
+        order = _listed(documents, "anchor")
+        place = order.argsort()
         columns = {
             "document": document.repeat_interleave(num_anchors),
             "kind": torch.cat(
@@ -224,13 +244,15 @@ class Retrieval(Objective):
         }
         return {
             "documents": documents,
-            "queries": self._chunks(queries),
+            "queries": query_chunks,
             "targets": {
                 **{name: column[order] for name, column in columns.items()},
                 "query_document": document.repeat_interleave(num_queries),
                 "query": pairs[0],
-                "anchor": order.argsort()[pairs[1]],
+                "anchor": place[pairs[1]],
                 "target_kind": pairs[2],
+                "token_anchor": place[_listed(documents, "owner")],
+                "token_query": _listed(query_chunks, "owner"),
             },
         }
 
@@ -252,9 +274,10 @@ class Retrieval(Objective):
         """Compute the weighted sum of all losses.
 
         Args:
-            queries: The vectors `(queries, dimension)` of each chunk of queries.
-            documents: The vectors `(anchors, dimension)` and the salience `(anchors,)` of each
-                chunk of documents.
+            queries: The vectors `(queries, dimension)` of each chunk of queries, any salience, and
+                the vectors `(tokens, token_size)` of tokens, if the model has them.
+            documents: The vectors `(anchors, dimension)`, the salience `(anchors,)` and the vectors
+                of tokens of each chunk of documents.
             targets: See `collate`; and, to distil, `teacher` `(queries, dimension)`.
         """
         vectors = torch.cat([chunk[0] for chunk in documents])
@@ -289,7 +312,40 @@ class Retrieval(Objective):
                 + self.in_document * contrastive_loss(scores, pairs, is_own)
                 + self.across_documents * contrastive_loss(scores, pairs, ~is_own)
             )
-        return total + self.documents * self._best_sentence_loss(query_vectors, vectors, targets)
+        total = total + self.documents * self._best_sentence_loss(query_vectors, vectors, targets)
+        if self.tokens and len(queries[0]) == 3:
+            tokens = (torch.cat([chunk[2] for chunk in chunks]) for chunks in (queries, documents))
+            total = total + self.tokens * self._token_loss(*tokens, targets)
+        return total
+
+    def _token_loss(self, queries: Tensor, documents: Tensor, targets: Features) -> Tensor:
+        """Compute the loss of finding sentences among those of their document word by word.
+
+        Args:
+            queries: `(tokens, token_size)`, the vectors of the tokens of all queries.
+            documents: The same of all documents.
+            targets: See `collate`.
+        """
+        is_pair = targets["target_kind"] == NODE_TYPES["sentence"]
+        query, anchor = targets["query"][is_pair], targets["anchor"][is_pair]
+        finds = torch.zeros_like(targets["query_document"], dtype=torch.bool)
+        finds[query] = True
+        token_query, token_anchor = targets["token_query"], targets["token_anchor"]
+        total = queries.new_zeros(())
+        for document in targets["query_document"][query].unique().tolist():
+            is_asked = finds & (targets["query_document"] == document)
+            is_own = targets["is_candidate"] & (targets["document"] == document)
+            row, column = is_asked.cumsum(0) - 1, is_own.cumsum(0) - 1
+            asks, says = is_asked[token_query], is_own[token_anchor]
+            scores = late_interaction(
+                queries[asks], row[token_query[asks]], documents[says], column[token_anchor[says]]
+            )
+            pairs = is_asked[query]
+            positives = row[query[pairs]], column[anchor[pairs]]
+            others = torch.ones_like(scores, dtype=torch.bool)
+            loss = contrastive_loss(scores / self.token_temperature, positives, others)
+            total = total + loss * len(scores)
+        return total / finds.sum().clamp(min=1)
 
     def _best_sentence_loss(self, queries: Tensor, vectors: Tensor, targets: Features) -> Tensor:
         """Compute the loss of finding documents by their sentence closest to the query."""
@@ -304,6 +360,47 @@ class Retrieval(Objective):
         nearest = scores.new_full((len(query), num_documents), -1 / self.temperature)
         nearest = nearest.scatter_reduce(1, of_row, scores, "amax")
         return F.cross_entropy(nearest, targets["query_document"][query])
+
+
+def _owners_of_tokens(node_types: Tensor, sentences: Tensor) -> Tensor:
+    """Return the sentence that each token belongs to: the next that ends; -1 at other nodes.
+
+    Args:
+        node_types: `(nodes,)`, in reading order.
+        sentences: `(sentences,)`, the numbers of the sentences.
+    """
+    is_end = node_types == NODE_TYPES["sentence"]
+    is_token = is_end | (node_types == NODE_TYPES["token"])
+    following = is_end.cumsum(0) - is_end.long()
+    return sentences[following.clamp(max=len(sentences) - 1)].where(is_token, -1)
+
+
+def _listed(chunks: Sequence[dict[str, Any]], column: str) -> Tensor:
+    """Take a column out of chunks, without -1."""
+    values = torch.cat([chunk.pop(column)[0] for chunk in chunks] or [torch.zeros(0).long()])
+    return values[values >= 0]
+
+
+def late_interaction(
+    queries: Tensor, query_idx: Tensor, tokens: Tensor, sentence_idx: Tensor
+) -> Tensor:
+    """Score sentences by the tokens of queries: the mean of each one's best token in the sentence.
+
+    Args:
+        queries: `(query tokens, token_size)`, of unit length.
+        query_idx: `(query tokens,)`, which query each belongs to; each has at least one.
+        tokens: `(tokens, token_size)`, of unit length.
+        sentence_idx: `(tokens,)`, which sentence each belongs to; each has at least one.
+
+    Returns:
+        `(queries, sentences)`, between -1 and 1.
+    """
+    num_queries, num_sentences = (int(index.max()) + 1 for index in (query_idx, sentence_idx))
+    cosines = queries @ tokens.T
+    best = cosines.new_full((len(queries), num_sentences), -1.0)
+    best = best.scatter_reduce(1, sentence_idx.expand_as(cosines), cosines, "amax")
+    sums = best.new_zeros(num_queries, num_sentences).index_add(0, query_idx, best)
+    return sums / torch.bincount(query_idx, minlength=num_queries)[:, None]
 
 
 def _first_indices(values: Sequence[int]) -> dict[int, int]:

@@ -50,7 +50,11 @@ class TrainingTree:
 
 
 def read(
-    example: Example, levels: int | None, generator: torch.Generator, max_queries: int
+    example: Example,
+    levels: int | None,
+    generator: torch.Generator,
+    max_queries: int,
+    max_given_queries: int,
 ) -> TrainingTree:
     """Decide at random what to leave out of a document and what to ask about it.
 
@@ -67,7 +71,8 @@ def read(
         example: The example.
         levels: See `foveate.preprocessing.tree.outline`.
         generator: The source of randomness.
-        max_queries: Largest number of queries of each kind.
+        max_queries: Largest number of queries of each kind that are made from the document.
+        max_given_queries: Largest number of the example's own queries.
     """
     tree = _Tree(outline(example.document, levels=levels))
     left_out: set[int] = set()
@@ -87,7 +92,7 @@ def read(
     queries = [
         *(tree.heading_query(i, left_out) for i in _sample(generator, headings, max_queries)),
         *(tree.sentence_query(i, left_out, generator) for i in asked),
-        *tree.given_queries(example, left_out, generator, max_queries),
+        *tree.given_queries(example, left_out, generator, max_given_queries),
     ]
     if example.references and not abstract - left_out:
         sentences = re.split(r"(?<=[.!?])\s+", example.references[0])
