@@ -314,8 +314,10 @@ class Retrieval(Objective):
             )
         total = total + self.documents * self._best_sentence_loss(query_vectors, vectors, targets)
         if self.tokens and len(queries[0]) == 3:
-            tokens = (torch.cat([chunk[2] for chunk in chunks]) for chunks in (queries, documents))
-            total = total + self.tokens * self._token_loss(*tokens, targets)
+            of_queries, of_documents = (
+                torch.cat([chunk[2] for chunk in chunks]) for chunks in (queries, documents)
+            )
+            total = total + self.tokens * self._token_loss(of_queries, of_documents, targets)
         return total
 
     def _token_loss(self, queries: Tensor, documents: Tensor, targets: Features) -> Tensor:
