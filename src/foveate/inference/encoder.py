@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, chain
 from os import PathLike
@@ -26,7 +26,7 @@ from foveate.models.tree_bert_network import TreeBertNetwork, load_network
 from foveate.models.utils import first_position, resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import fill_packs
-from foveate.preprocessing.tree import Anchor, TreeNodes, outline
+from foveate.preprocessing.tree import NODE_TYPES, Anchor, TreeNodes, outline
 from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenizer
 from foveate.progress import progress
 
@@ -60,12 +60,18 @@ class DocumentVectors:
         sentences: `(sentences, dimension)`, in the order of `Document.sentences`.
         salience: `(sentences,)`, how much each sentence belongs in a summary, on a scale of the
             document's own; None if the model has no head for it.
+        tokens: `(tokens, token_size / 8)` uint8, the signs of the vectors of the tokens of all
+            sentences, in order, eight to a byte as `numpy.packbits` has them; None if the model has
+            no head for it.
+        num_tokens: `(sentences,)` int64, how many of them each sentence has.
     """
 
     document: Tensor
     sections: Tensor
     sentences: Tensor
     salience: Tensor | None = None
+    tokens: Tensor | None = None
+    num_tokens: Tensor | None = None
 
     def to_bytes(self) -> bytes:
         """Return the vectors as the content of a safetensors file."""
@@ -122,11 +128,15 @@ class _AnchorSums:
         vectors: `(anchors, dimension)`, the sum of the vectors that belong to each anchor.
         counts: `(anchors, 1)`, their number.
         salience: `(anchors,)`, None if the model has no head for it.
+        tokens: The signs of the vectors of tokens, see `DocumentVectors`, anchor by anchor.
+        num_tokens: `(anchors,)` int64, their number.
     """
 
     vectors: Tensor
     counts: Tensor
     salience: Tensor | None = None
+    tokens: Tensor | None = None
+    num_tokens: Tensor | None = None
 
     def add_to(self, sums: Tensor, counts: Tensor, owners: list[int]) -> None:
         """Add vectors to the sum `(owners, dimension)` and the count `(owners, 1)` of their owner.
@@ -431,6 +441,20 @@ class Encoder:
         """Encode queries, to be compared with the vectors of `encode`; see `encode_texts`."""
         return self.encode_texts(queries)
 
+    @torch.inference_mode()
+    def encode_query_tokens(self, query: str) -> Tensor | None:
+        """Encode the tokens of a query, to be compared with those of `DocumentVectors`.
+
+        Returns:
+            `(tokens, token_size)` float32, of unit length; None if the model has no head for it.
+        """
+        if getattr(self.model.config, "token_size", None) is None or self.context != "tree":
+            return None
+        nodes = self.processor.forest(self.processor.pieces([query])[1])
+        output, _, _ = self._run(nodes)
+        vectors: Tensor = output.token_vectors.float().cpu()
+        return vectors
+
     def _batches(self, texts: Sequence[str]) -> list[tuple[TreeNodes, list[int]]]:
         """Build forests of texts of similar length, and list the text that each tree is from."""
         owners, pieces = self.processor.pieces(texts)
@@ -490,14 +514,29 @@ class Encoder:
         states.add_to(sums, counts, owners)
         vectors = self._finish(sums, counts)
         salience = states.mean_salience(owners)
-        return [
+        found = [
             _by_kind(anchors, vectors[start:end], None if salience is None else salience[start:end])
             for anchors, start, end in zip(outlines, starts, starts[1:], strict=False)
         ]
+        if states.tokens is None or states.num_tokens is None:
+            return found
+        of_anchors = torch.zeros(starts[-1], dtype=torch.long)
+        of_anchors.index_add_(0, torch.tensor(owners), states.num_tokens)
+        num_tokens = of_anchors.split([len(anchors) for anchors in outlines])
+        tokens = states.tokens.split([int(numbers.sum()) for numbers in num_tokens])
+        return [
+            replace(one, **_tokens_of_sentences(anchors, its_tokens, numbers))
+            for one, anchors, its_tokens, numbers in zip(
+                found, outlines, tokens, num_tokens, strict=True
+            )
+        ]
 
-    @torch.inference_mode()
-    def _read(self, nodes: TreeNodes) -> _AnchorSums:
-        """Run the model on the nodes of a forest."""
+    def _run(self, nodes: TreeNodes) -> tuple[Any, Tree, Callable[[Tensor], Tensor]]:
+        """Run the model on the nodes of a forest.
+
+        Returns:
+            Its output, the forest, and what puts columns of the nodes into its order.
+        """
         device, dtype = self.model.device, self.linear_dtype
         builder = device if device.type == "cuda" else torch.device("cpu")  # of the tree
         tree = Tree.from_parents(nodes.parent_ids.to(builder))
@@ -515,6 +554,13 @@ class Encoder:
             output = self.model(
                 tree=forest, **{name: reorder(x)[None] for name, x in inputs.items()}
             )
+        return output, forest, reorder
+
+    @torch.inference_mode()
+    def _read(self, nodes: TreeNodes) -> _AnchorSums:
+        """Encode the nodes of a forest."""
+        device = self.model.device
+        output, forest, reorder = self._run(nodes)
         piece_idx = reorder(nodes.piece_idx)
         sums = torch.zeros(int(nodes.piece_idx[-1]) + 1, self.dimension, device=device)
         counts = sums.new_zeros(len(sums), 1)
@@ -527,7 +573,15 @@ class Encoder:
             owner = piece_idx[output.anchor_indices]
             add(output.embeddings, owner)
             salience = torch.empty_like(output.salience).index_copy_(0, owner, output.salience)
-            return _AnchorSums(sums.cpu(), counts.cpu(), salience.cpu())
+            found = _AnchorSums(sums.cpu(), counts.cpu(), salience.cpu())
+            if output.token_vectors is None:
+                return found
+            types = reorder(nodes.node_types)
+            is_token = (types == NODE_TYPES["token"]) | (types == NODE_TYPES["sentence"])
+            of_token = piece_idx[is_token]
+            signs = _pack_signs(output.token_vectors)[of_token.argsort(stable=True)].cpu()
+            num_tokens = of_token.bincount(minlength=len(sums)).cpu()
+            return replace(found, tokens=signs, num_tokens=num_tokens)
         hidden_states = output.last_hidden_state[0]
         is_anchor = reorder(nodes.positions) == 0
         add(hidden_states[is_anchor], piece_idx[is_anchor])
@@ -673,6 +727,32 @@ def _one_ahead(
             yield waiting.result()
     finally:  # after an error, do not wait for an item that nobody will use
         thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _pack_signs(vectors: Tensor) -> Tensor:
+    """Return which entries of vectors `(n, size)` are positive: `(n, size / 8)` uint8."""
+    is_positive = (vectors > 0).unflatten(1, (-1, 8))
+    powers = 2 ** torch.arange(7, -1, -1, device=vectors.device)
+    signs: Tensor = (is_positive * powers).sum(-1).to(torch.uint8)
+    return signs
+
+
+def _tokens_of_sentences(
+    anchors: list[Anchor], tokens: Tensor, num_tokens: Tensor
+) -> dict[str, Tensor]:
+    """Leave out the tokens of titles.
+
+    Args:
+        anchors: The outline.
+        tokens: Those of all anchors, one after another.
+        num_tokens: `(anchors,)`.
+
+    Returns:
+        `tokens` and `num_tokens` of `DocumentVectors`.
+    """
+    is_sentence = torch.tensor([anchor.sentence_idx is not None for anchor in anchors])
+    kept = tokens[is_sentence.repeat_interleave(num_tokens)]
+    return {"tokens": kept, "num_tokens": num_tokens[is_sentence]}
 
 
 def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) -> DocumentVectors:
