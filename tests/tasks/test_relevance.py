@@ -61,6 +61,16 @@ def test_parts_match_by_words(letters):
     assert torch.equal(found.sentences[0], found.sentences[1])
 
 
+def test_other_forms_of_a_word_match_in_the_language_of_the_documents():
+    document = Document.from_sections(
+        "", [("Boote", ["Das Haus."]), ("", ["Der Hund."])], language="de"
+    )
+    vectors = DocumentVectors(NORTH, NORTH.expand(2, -1), NORTH.expand(2, -1))
+    for query in ("Häuser", "Boot"):
+        [scores] = match(query, [document], [vectors], Compass(NORTH)).sentences
+        assert (scores[:, 2:].sum(1) > 0).tolist() == [True, False]
+
+
 def test_a_section_of_subsections_has_no_closest_sentence():
     document = Document.from_sections("", [("A", "", [("B", ["a b."])])])
     vectors = DocumentVectors(NORTH, torch.stack([EAST, NORTH]), torch.stack([EAST]))

@@ -33,7 +33,7 @@ def _compound(word: str) -> str:
 
 
 _WORD = _with_marks(rf"[^\W{_UNSPACED}]")
-_TERM = re.compile(rf"[{_UNSPACED}]+|§\s*{_WORD}(?:\.{_WORD})*|{_compound(_WORD)}")
+_TERM = re.compile(rf"[{_UNSPACED}]+|§\s*[A-Za-z\d]+(?:\.[A-Za-z\d]+)*|{_compound(_WORD)}")
 _ASCII_TERM = re.compile(_compound(r"\w+"), re.ASCII)  # the same, twice as fast
 _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]+")
 _HANGUL_RUN = re.compile(rf"[{_HANGUL}]+")
