@@ -50,9 +50,10 @@ from foveate.cli.memory import limit_arenas
 from foveate.index import lance, search
 from foveate.index.lance import Store
 from foveate.index.records import renumber
-from foveate.index.schema import TERMS, hash_term, vectors_of
+from foveate.index.schema import TERMS, vectors_of
 from foveate.index.writer import ROWS_PER_FILE, ROWS_WITHOUT_INDEX, Written, write, writing
 from foveate.tasks.arguments import Unit
+from foveate.tasks.bm25 import hash_term
 from foveate.tasks.hits import Hit
 from structured_documents import read_records
 

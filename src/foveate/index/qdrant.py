@@ -25,7 +25,8 @@ from foveate.index.engine import OF_DOCUMENTS, Ids, Matches
 from foveate.index.schema import TERMS, TIMES, in_microseconds, schema
 from foveate.index.state import State
 from foveate.index.statistics import Totals, WordCounts
-from foveate.tasks.weights import Level, held_back, rarity, term_weights
+from foveate.tasks.bm25 import saturated
+from foveate.tasks.weights import Level, rarity, term_weights
 
 _STATE = str(UUID(int=0))
 _WORDS = UUID(int=1)
@@ -295,7 +296,7 @@ def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
         listed = {of_level: row.pop(column) for of_level, column in TERMS.items()}
         terms, frequencies = np.unique(listed[level].split(), return_counts=True)
         length = frequencies.sum() / totals.mean_length(level)
-        values = frequencies / (frequencies + held_back(length))
+        values = saturated(frequencies, length)
         sparse = dict(zip(map(_dimension, terms.tolist()), values.tolist(), strict=True))
         payload = {name: value for name, value in row.items() if value is not None}
         payload |= {name: row[name].isoformat() for name in TIMES}

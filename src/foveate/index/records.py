@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from foveate.documents import Box, Document, Span
 from foveate.index.engine import Engine
-from foveate.index.schema import TERMS, hash_term, pack_keys, schema
+from foveate.index.schema import TERMS, pack_keys, schema
+from foveate.tasks.bm25 import hash_term
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import Level
 

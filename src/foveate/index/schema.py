@@ -11,12 +11,12 @@ the last to the first, itself, its sentences. So a key says where its row is, fr
 the document, see `places_of`.
 """
 
-import zlib
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from foveate.tasks.weights import Level
 
@@ -31,6 +31,9 @@ TERMS: Final[dict[Level, str]] = {level: f"{level}_terms" for level in LEVELS}
 sentences of a section, with the document's name, and of these sentences; of a document's name, the
 titles of its sections, and its sentences. They are joined by spaces for the indexes of words; to be
 counted, they are in `hashes` too, in which comparing is fifty times as fast."""
+
+TOKEN_BYTES: Final = 16
+"""Of the signs of the vector of a token; vectors of other sizes are not kept."""
 
 _SIGN_AND_MOVED: Final = np.int32(-0x70002000)
 """The bits of a float32 that are those of a float16: the sign, and fifteen from the 13th on."""
@@ -75,8 +78,8 @@ def schema(dimension: int | None) -> pa.Schema:
     of_model = []
     if dimension is not None:
         vector = pa.list_(pa.float16(), dimension)
-        # There is no salience if the model has no head for it.
-        of_model = [("salience", pa.float32()), ("vector", vector)]
+        # There is no salience, and there are no vectors of tokens, if the model has no head for it.
+        of_model = [("salience", pa.float32()), ("tokens", pa.binary()), ("vector", vector)]
     return pa.schema(
         [
             ("key", pa.int64()),
@@ -112,7 +115,7 @@ def schema(dimension: int | None) -> pa.Schema:
             ("sha256", pa.string()),  # of the file of a document
             ("content", pa.binary()),  # Document.to_dict() of a document as compressed JSON
             *(pa.field(column, pa.string(), metadata=_COMPRESSED) for column in TERMS.values()),
-            ("hashes", pa.list_(pa.uint32())),  # see hash_term
+            ("hashes", pa.list_(pa.uint32())),  # see foveate.tasks.bm25.hash_term
             ("words", pa.list_(pa.string())),  # these three are of rows that count words
             ("frequencies", pa.list_(pa.int32())),
             ("totals", pa.list_(pa.int64())),
@@ -154,11 +157,6 @@ def are_of(keys: npt.NDArray[np.int64], level: Level) -> npt.NDArray[np.bool_]:
     return of_level
 
 
-def hash_term(term: str) -> int:
-    """Return what stands for a term where terms are counted; of 100,000, about two share theirs."""
-    return zlib.crc32(term.encode())
-
-
 def in_microseconds(rows: pa.Table) -> pa.Table:
     """Return rows with the times of `TIMES` as Python has them, which knows no nanoseconds."""
     for name in TIMES:
@@ -178,3 +176,13 @@ def vectors_of(column: pa.ChunkedArray) -> npt.NDArray[np.float32]:
     vectors: npt.NDArray[np.float32] = moved.view(np.float32)
     vectors *= np.float32(2**112)
     return vectors.reshape(-1, column.type.list_size)
+
+
+def tokens_of(
+    column: pa.ChunkedArray,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the signs of the vectors of tokens of sentences, and how many each sentence has."""
+    values = column.combine_chunks()
+    lengths = pc.binary_length(values).to_numpy().astype(np.int64)
+    tokens = np.frombuffer(bytearray().join(values.to_pylist()), np.uint8)
+    return tokens.reshape(-1, TOKEN_BYTES), lengths // TOKEN_BYTES

@@ -17,24 +17,15 @@ import pyarrow.compute as pc
 
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
-from foveate.documents.sentences import split_sentences
 from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
-from foveate.index.schema import documents_of, hash_term, pack_keys, positions_of, vectors_of
-from foveate.index.statistics import count_terms
+from foveate.index.schema import documents_of, pack_keys, positions_of, tokens_of, vectors_of
 from foveate.tasks.arguments import Unit
+from foveate.tasks.bm25 import Words
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
-from foveate.tasks.terms import terms
-from foveate.tasks.weights import (
-    WEIGHTS,
-    Level,
-    held_back,
-    is_likely,
-    relative,
-    sentence_weights,
-    term_weights,
-)
+from foveate.tasks.scorer import Query, Scorer
+from foveate.tasks.weights import Level, is_likely, weighted_mean, with_names
 
 if TYPE_CHECKING:
     from foveate.inference import Encoder
@@ -65,7 +56,7 @@ _BEST_PER_PASSAGE = 2
 _LEAST_UNITS = 60
 """How many sections or documents each way of searching proposes, at least."""
 
-_SCORED = ("key", "section_position", "vector", "hashes")
+_SCORED = ("key", "section_position", "vector", "hashes", "tokens")
 """What a sentence is scored by. Each column of a few hundred rows costs a millisecond."""
 
 _PLACED = ("key", "section_position", "vector")
@@ -75,9 +66,6 @@ _ORDER = ("file", "member", "key")
 """The order of what matches equally."""
 
 _NEIGHBOURS = (*_SCORED, "file", "member", "text", "language", "content_hash")
-_WHOLE = slice(1)
-"""The vector of the whole query, before those of its sentences."""
-
 _SIZES = ("first_sentence", "own_sentences", "all_sentences")
 
 
@@ -110,19 +98,15 @@ class Request:
         self.encoder = encoder
         self.by = by
         self.condition = condition
-        texts = [query]
-        language = language_of(engine)
-        if by == "document":  # only documents are compared with each sentence of the query
-            texts += [query[start:end] for start, end in split_sentences(query, language)]
-        vectors = np.asarray(encoder.encode_queries(texts), np.float32)
-        self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        self._unrelated = self._vectors @ np.array(engine.state.unrelated, np.float32)
-        self._terms = list(dict.fromkeys(terms(query, language)))
-        self._term_weights: dict[Level, Floats] = {}
+        unrelated = np.array(engine.state.unrelated, np.float32)
+        # Only documents are compared with each sentence of the query.
+        self.query = Query.encode(
+            query, language_of(engine), encoder, unrelated, by_sentence=by == "document"
+        )
+        self.scorer = Scorer(self.query, engine.rarity)
         self.copied: list[int] = []
-        self._of_sections: dict[int, float] = {}  # by their keys
-        self._weights = WEIGHTS[encoder.context]
-        self._sentence_weights = sentence_weights(query, encoder.context)
+        self._of_sections: dict[int, tuple[float, float]] = {}  # by their keys
+        self._parts = self.query.sentences if by == "document" else slice(1)
 
     def sentences(self, top_k: int) -> pa.Table:
         """Return the sentences that match best, best first, with a column `score`."""
@@ -148,7 +132,7 @@ class Request:
         proposed = self.engine.take(np.concatenate([matching, nearest]), _PLACED)
         of_words = proposed[: len(matching)]
         close = of_level(proposed[len(matching) :], "sentence")
-        owners, cosines = self._owners(close), self._cosines(close, self._parts)
+        owners, cosines = self._owners(close), self._cosines(close)
         # Their texts are long, so that only the likeliest are read.
         by_closeness = owners[np.argsort(-cosines.mean(1), kind="stable")].tolist()
         keys = [*dict.fromkeys(by_closeness)][:num_units]
@@ -209,7 +193,7 @@ class Request:
             order = np.argsort(-at_most[remaining], kind="stable")
             compared = remaining[order[: _COMPARED_PER_RESULT * top_k]]
             sentences = self._inside(rows.take(compared))
-            cosines, owners = self._cosines(sentences, self._parts), self._owners(sentences)
+            cosines, owners = self._cosines(sentences), self._owners(sentences)
             for i, key in zip(compared, keys_of(rows)[compared], strict=True):
                 of_unit = cosines[owners == key]
                 least[i] = most[i] = of_unit.max(0) if len(of_unit) else 0
@@ -226,18 +210,12 @@ class Request:
         """Have the engine propose rows, see `Engine.candidates`."""
         k = max(LEAST_CANDIDATES, _CANDIDATES_PER_RESULT * top_k)
         k = min(k, sum(self.engine.state.totals.texts))
-        weights = self._weigh_terms(level)
+        weights = self.scorer.term_weights(level)
         order = np.argsort(-weights, kind="stable")
         number = np.searchsorted(weights[order].cumsum(), _COUNTING * weights.sum()) + 1
-        rarest = [self._terms[i] for i in order[:number]]
-        return self.engine.candidates(self._vectors[self._parts], rarest, k, level, self.condition)
-
-    def _weigh_terms(self, level: Level) -> Floats:
-        """Return i(t)^p / T of `foveate.tasks.bm25.bm25` of each of the T terms."""
-        if level not in self._term_weights and self._terms:
-            rarities = self.engine.rarity(self._terms, level)
-            self._term_weights[level] = term_weights(rarities, level)
-        return self._term_weights.get(level, np.zeros(0))
+        rarest = [self.query.terms[i] for i in order[:number]]
+        vectors = self.query.vectors[self._parts]
+        return self.engine.candidates(vectors, rarest, k, level, self.condition)
 
     def spans(self, keys: Ints) -> dict[int, Span]:
         """Return the spans of rows with some keys, by their keys."""
@@ -245,31 +223,39 @@ class Request:
         return dict(zip(rows["key"].to_pylist(), spans_of(rows), strict=True))
 
     def score_sentences(self, rows: pa.Table) -> Floats:
-        """Return the scores of some sentences: `(rows,)`."""
-        of_sentence, _, of_words, _ = self._sentence_weights
-        scores = of_sentence * self._cosines(rows, _WHOLE)[:, 0]
-        scores += of_words * self._match_words(rows, "sentence")
-        scores += self._score_sections(_section_keys(rows))
-        return scores.round(5)
+        """Return the scores of some sentences: `(rows,)`; see `tasks.relevance`."""
+        of_tokens = np.zeros(rows.num_rows)
+        if self.query.tokens is not None and not rows["tokens"].null_count and rows.num_rows:
+            of_tokens = self.query.match_tokens(*tokens_of(rows["tokens"]))
+        of_sections = self._match_sections(_section_keys(rows))
+        words = _words(rows)
+        features = [
+            self.query.cosines(vectors_of(rows["vector"]))[:, 0],
+            of_sections[:, 0],
+            of_tokens,
+            self._match_words(words, "sentence"),
+            of_sections[:, 1],
+        ]
+        scores = weighted_mean(np.stack(features, 1), self.query.weights.sentences)
+        return with_names(scores, self.scorer.match_names(words))
 
-    def _score_sections(self, keys: Ints) -> Floats:
-        """Return what sections add to the scores of the sentences directly in them."""
-        _, of_section, _, of_words = self._sentence_weights
+    def _match_sections(self, keys: Ints) -> Floats:
+        """Return r and b of some sections: `(keys, 2)`."""
         if new := sorted({*keys.tolist()} - self._of_sections.keys()):
-            columns = ["key", "hashes", *(["vector"] if of_section else [])]
-            sections = self.engine.fetch(np.array(new), columns)
-            scores = of_words * self._match_words(sections, "section")
-            if of_section:
-                scores += of_section * self._cosines(sections, _WHOLE)[:, 0]
-            self._of_sections.update(zip(sections["key"].to_pylist(), scores.tolist(), strict=True))
-        return np.array([self._of_sections[key] for key in keys.tolist()])
+            rows = self.engine.fetch(np.array(new), ["key", "hashes", "vector"])
+            cosines = self.query.cosines(vectors_of(rows["vector"]))[:, 0]
+            words = self._match_words(_words(rows), "section")
+            pairs = zip(cosines.tolist(), words.tolist(), strict=True)
+            self._of_sections.update(zip(rows["key"].to_pylist(), pairs, strict=True))
+        return np.array([self._of_sections[key] for key in keys.tolist()]).reshape(-1, 2)
 
     def _with_scores(self, rows: pa.Table, level: Level) -> pa.Table:
         """Return sections or documents with what their scores are without the closest sentence."""
-        *_, of_words = self._weights.sections if level == "section" else self._weights.documents
-        scores = of_words * self._match_words(rows, level)
+        weights = self.query.weights
+        *_, of_words = weights.sections if level == "section" else weights.documents
+        scores = of_words * self._match_words(_words(rows), level)
         if level == "section":
-            scores += self._weights.sections[1] * self._cosines(rows, _WHOLE)[:, 0]
+            scores += weights.sections[1] * self.query.cosines(vectors_of(rows["vector"]))[:, 0]
             rows = rows.drop_columns(["vector"])
         return rows.drop_columns(["hashes"]).append_column("score", pa.array(scores))
 
@@ -280,14 +266,10 @@ class Request:
             rows: What `_with_scores` returns.
             closest: `(rows, parts)`, the highest cosine of a sentence in them.
         """
-        weights = self._weights.sections if self.by == "section" else self._weights.documents
+        of_query = self.query.weights
+        weights = of_query.sections if self.by == "section" else of_query.documents
         scores: Floats = weights[0] * closest.mean(1) + rows["score"].to_numpy()
         return scores.round(5)
-
-    @property
-    def _parts(self) -> slice:
-        """Which of the vectors sentences are compared with."""
-        return slice(1, None) if self.by == "document" else _WHOLE
 
     def _owners(self, sentences: pa.Table) -> Ints:
         """Return the key of the section or document that each sentence is directly in."""
@@ -295,21 +277,15 @@ class Request:
             return pack_keys(documents_of(keys_of(sentences)), "document", 0)
         return _section_keys(sentences)
 
-    def _cosines(self, rows: pa.Table, parts: slice) -> Floats:
-        """Return the standardized cosines of rows with parts of the query: `(rows, parts)`."""
-        # Threads of BLAS would keep the cores busy that the engine is about to use.
-        cosines = np.vecdot(vectors_of(rows["vector"])[:, None], self._vectors[parts])
-        standardized: Floats = relative(cosines, self._unrelated[parts]).astype(np.float64)
-        return standardized
+    def _cosines(self, rows: pa.Table) -> Floats:
+        """Return r of rows and the parts of the query that they are compared with."""
+        return self.query.cosines(vectors_of(rows["vector"]), self._parts)
 
-    def _match_words(self, rows: pa.Table, level: Level) -> Floats:
-        """Return b of `foveate.tasks.bm25.bm25` of texts of a level: `(rows,)`."""
-        counts, lengths = count_terms(rows["hashes"], [*map(hash_term, self._terms)])
-        relative_lengths = lengths / self.engine.state.totals.mean_length(level)
-        scores: Floats = (
-            counts / (counts + held_back(relative_lengths)[:, None]) @ self._weigh_terms(level)
-        )
-        return scores
+    def _match_words(self, words: Words, level: Level) -> Floats:
+        """Return b of `foveate.tasks.bm25.bm25` of texts of a level: `(texts,)`."""
+        mean_length = self.engine.state.totals.mean_length(level)
+        counts = words.count(self.query.terms)
+        return self.scorer.match_words(counts, words.lengths, mean_length, level)
 
 
 def find(
@@ -408,6 +384,13 @@ def language_of(engine: Engine) -> str:
     """Return the language of the first document, in which queries are taken to be."""
     rows = engine.read(["language"], OF_DOCUMENTS, limit=1)
     return (rows["language"][0].as_py() if rows.num_rows else None) or FALLBACK
+
+
+def _words(rows: pa.Table) -> Words:
+    """Return the words of texts."""
+    lists = rows["hashes"].combine_chunks()
+    lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
+    return Words(lists.flatten().to_numpy(), lengths)
 
 
 def _num_inside(units: pa.Table) -> Ints:

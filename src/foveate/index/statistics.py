@@ -111,21 +111,3 @@ def count(rows: pa.Table) -> tuple[npt.NDArray[np.int64], WordCounts]:
         frequencies[:, i] = words.field("counts")
         counts.append(WordCounts(words.field("values"), frequencies))
     return totals, WordCounts.total(counts)
-
-
-def count_terms(
-    hashes: pa.ChunkedArray, wanted: Sequence[int]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Count how often each text has each of some terms, all given by their hashes.
-
-    Returns:
-        `(texts, terms)`; and `(texts,)`, how many terms each text has.
-    """
-    lists = hashes.combine_chunks()
-    found, lengths = lists.flatten().to_numpy(), pc.list_value_length(lists).to_numpy()
-    has_terms = lengths > 0
-    starts = (lengths.cumsum() - lengths)[has_terms]
-    counts = np.zeros((len(lists), len(wanted)), np.int64)
-    for i, term in enumerate(wanted):
-        counts[has_terms, i] = np.add.reduceat(found == term, starts, dtype=np.int64)
-    return counts, lengths

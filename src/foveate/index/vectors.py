@@ -1,6 +1,6 @@
 """Vectors as a column of the table, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import index
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.index.engine import Engine
-from foveate.index.schema import vectors_of
+from foveate.index.schema import TOKEN_BYTES, tokens_of, vectors_of
 from foveate.inference import DocumentVectors
 
 
@@ -23,10 +23,14 @@ def add_vectors(rows: pa.Table, vectors: Sequence[DocumentVectors]) -> pa.Table:
     salience = torch.full((len(of_rows),), torch.nan)
     if any(map(len, saliences)):
         salience[pc.equal(rows["level"], "sentence").to_pylist()] = torch.cat(saliences)
-    return rows.append_column(
-        "salience",
-        pa.array(salience.numpy(), from_pandas=True),  # NaN as NULL
-    ).append_column("vector", _half(of_rows))
+    columns = {
+        "salience": pa.array(salience.numpy(), from_pandas=True),  # NaN as NULL
+        "tokens": pa.array(_tokens(vectors), pa.binary()),
+        "vector": _half(of_rows),
+    }
+    for name, column in columns.items():
+        rows = rows.append_column(name, column)
+    return rows
 
 
 def read_vectors(engine: Engine, number: int) -> DocumentVectors:
@@ -36,7 +40,7 @@ def read_vectors(engine: Engine, number: int) -> DocumentVectors:
         TypeError: Its number is not an integer.
         ValueError: There is no document with this number.
     """
-    columns = ("key", "level", "salience", "vector")
+    columns = ("key", "level", "salience", "tokens", "vector")
     rows = engine.read(columns, {"document": [index(number)]}).sort_by("key")
     if not rows.num_rows:
         raise ValueError(f"the library has no document number {number}")
@@ -44,12 +48,28 @@ def read_vectors(engine: Engine, number: int) -> DocumentVectors:
         rows.filter(pc.equal(rows["level"], level)) for level in ("sentence", "section", "document")
     )
     salience = sentences["salience"]
+    tokens, num_tokens = None, None
+    if not sentences["tokens"].null_count and sentences.num_rows:
+        tokens, num_tokens = map(torch.from_numpy, tokens_of(sentences["tokens"]))
     return DocumentVectors(
         _single(document)[0],
         _single(sections),
         _single(sentences),
         None if salience.null_count else torch.from_numpy(salience.to_numpy().copy()),
+        tokens,
+        num_tokens,
     )
+
+
+def _tokens(vectors: Sequence[DocumentVectors]) -> Iterator[bytes | None]:
+    """Yield the signs of the tokens of each row; only sentences have some."""
+    for one in vectors:
+        yield from [None] * (len(one.sections) + 1)
+        if one.tokens is None or one.num_tokens is None or one.tokens.shape[1] != TOKEN_BYTES:
+            yield from [None] * len(one.sentences)
+        else:
+            parts = one.tokens.split(one.num_tokens.tolist())
+            yield from (part.numpy().tobytes() for part in parts)
 
 
 def _single(rows: pa.Table) -> Tensor:

@@ -4,48 +4,80 @@ Rare words and identifiers ("topic57", "foo_bar", "§ 3") are what embeddings bl
 query at a time, so only its words are counted, and no inverted index is built.
 """
 
-from collections import defaultdict
+import zlib
 from collections.abc import Iterable, Sequence
-from itertools import chain, count
+from functools import cached_property
+from itertools import chain
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
 from foveate.tasks.terms import terms
-from foveate.tasks.weights import Level, held_back, rarity, term_weights
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+SATURATION = 1.2
+"""How soon repetitions of a word stop counting: k of `bm25`."""
+
+LENGTH_NORMALIZATION = 0.75
+"""How much length is penalized: l of `bm25`."""
+
+
+def hash_term(term: str) -> int:
+    """Return what stands for a term where terms are counted; of 100,000, about two share theirs."""
+    return zlib.crc32(term.encode())
 
 
 class Words:
     """The terms of texts, which are listed once for all queries.
 
     Args:
-        texts: The texts.
-        language: Their language, see `terms`.
-
-    Attributes:
+        hashes: `(terms,)` uint32, `hash_term` of the terms of all texts, one text after another.
         lengths: `(texts,)` int64, how many terms each text has.
     """
 
-    def __init__(self, texts: Iterable[str], language: str | None = None) -> None:
+    def __init__(self, hashes: npt.NDArray[np.uint32], lengths: Ints) -> None:
+        self.hashes = hashes
+        self.lengths = lengths
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], language: str | None = None) -> "Words":
+        """List the terms of texts in a language, see `foveate.tasks.terms.terms`."""
         listed = [terms(text, language) for text in texts]
-        numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        found = [*map(numbers.__getitem__, chain.from_iterable(listed))]
-        self.lengths = torch.tensor([*map(len, listed)], dtype=torch.int64)
-        self._numbers = dict(numbers)
-        self._terms = torch.tensor(found, dtype=torch.int32)  # of all texts, one after the other
-        self._text_idx = torch.arange(len(listed)).repeat_interleave(self.lengths)
+        hashes = [*map(hash_term, chain.from_iterable(listed))]
+        return cls(np.array(hashes, np.uint32), np.array([*map(len, listed)], np.int64))
 
-    def count(self, query: Sequence[str]) -> Tensor:
-        """Count how often each text has each term of a query: `(texts, terms)` int64."""
-        counts = torch.zeros(len(self.lengths), len(query), dtype=torch.int64)
-        for column, term in enumerate(query):
-            if term in self._numbers:
-                having = self._text_idx[self._terms == self._numbers[term]]
-                counts[:, column] = having.bincount(minlength=len(self.lengths))
-        return counts
+    def count(self, query: Sequence[str]) -> Ints:
+        """Count how often each text has each term of a query: `(texts, terms)`."""
+        counts = [self._sum_in_texts(self.hashes == hash_term(term)) for term in query]
+        return np.stack([np.zeros_like(self.lengths), *counts], 1)[:, 1:]
+
+    def have(self, sequence: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which texts have some terms one after another: `(texts,)`."""
+        is_here = np.ones(len(self.hashes), np.bool_)
+        for i, term in enumerate(sequence):
+            is_there = self.hashes[i:] == hash_term(term)
+            is_here[: len(is_there)] &= is_there
+            is_here[len(is_there) :] = False
+        ends = np.repeat(self.lengths.cumsum(), self.lengths)
+        is_here &= np.arange(len(self.hashes)) + len(sequence) <= ends
+        return self._sum_in_texts(is_here) > 0
+
+    @cached_property
+    def _starts(self) -> tuple[npt.NDArray[np.bool_], Ints]:
+        """Which texts have terms, and where those of each of them start."""
+        has_terms = self.lengths > 0
+        return has_terms, (self.lengths.cumsum() - self.lengths)[has_terms]
+
+    def _sum_in_texts(self, are_counted: npt.NDArray[np.bool_]) -> Ints:
+        has_terms, starts = self._starts
+        sums = np.zeros(len(self.lengths), np.int64)
+        sums[has_terms] = np.add.reduceat(are_counted, starts, dtype=np.int64) if len(starts) else 0
+        return sums
 
 
-def bm25(counts: Tensor, lengths: Tensor, level: Level = "sentence") -> Tensor:
+def bm25(counts: Ints, lengths: Ints, mean_length: float, weights: Floats) -> Floats:
     """Score how well each text matches the T terms of a query, between 0 and 1.
 
         b(x) = Σ_t i(t)^p n(t, x) / (n(t, x) + k (1 - l + l |x| / mean |x|)) / T
@@ -58,12 +90,17 @@ def bm25(counts: Tensor, lengths: Tensor, level: Level = "sentence") -> Tensor:
     Args:
         counts: `(texts, terms)`, see `Words.count`.
         lengths: `(texts,)`.
-        level: What the texts are.
+        mean_length: That of all texts of this level, at least 1.
+        weights: `(terms,)`, i(t)^p / T, see `foveate.tasks.weights.term_weights`.
 
     Returns:
         `(texts,)`; 0 if the query has no terms.
     """
-    rarities = rarity((counts > 0).sum(0).numpy(), len(counts))
-    weights = torch.from_numpy(term_weights(rarities, level)).float()
-    relative = (lengths / lengths.float().mean().clamp(min=1))[:, None]
-    return counts / (counts + held_back(relative)) @ weights
+    return saturated(counts, lengths[:, None] / mean_length) @ weights
+
+
+def saturated(counts: Floats | Ints, lengths: Floats) -> Floats:
+    """Return n / (n + k (1 - l + l x)) of `bm25` for lengths of x times the mean."""
+    held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * lengths)
+    shares: Floats = counts / (counts + held_back)
+    return shares

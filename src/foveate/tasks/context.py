@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
 from foveate.inference import DocumentVectors, Encoder, as_encoder
@@ -25,10 +25,10 @@ from foveate.tasks.prompt import (
     passage_text,
     render,
 )
-from foveate.tasks.relevance import encode_query, relevance, unrelated_cosines
+from foveate.tasks.relevance import encode_query, relevance
+from foveate.tasks.scorer import Query
 from foveate.tasks.summarize import importance
 from foveate.tasks.tokens import DEFAULT_TOKENS, Counter, estimate_tokens, token_counter
-from foveate.tasks.weights import relative
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -175,9 +175,9 @@ def weigh(
         encoder: The encoder that made them.
     """
     if query is not None:
-        query_vectors = encode_query(query, documents[0].language, encoder)
-        if not asks_for_overview(query_vectors[0], encoder):
-            scores = torch.cat(relevance(query, documents, vectors, encoder, query_vectors)).numpy()
+        encoded = encode_query(query, documents[0].language, encoder)
+        if not asks_for_overview(encoded, encoder):
+            scores = torch.cat(relevance(encoded, documents, vectors)).numpy()
             texts = [f" {sentence.text}" for one in documents for sentence in one.sentences()]
             sizes = np.array(estimate_tokens(texts), np.float64)
             inside = [slice(part.sentences.start, part.sentences.stop) for part in parts]
@@ -191,28 +191,27 @@ def weigh(
     return _softmax(torch.cat(gists).numpy() / GIST_TEMPERATURE)
 
 
-def asks_for_overview(query_vector: Tensor, encoder: Encoder) -> bool:
+def asks_for_overview(query: Query, encoder: Encoder) -> bool:
     """Return whether a query asks what a whole document says.
 
     Args:
-        query_vector: `(dimension,)`, of unit length.
-        encoder: The encoder that made it.
+        query: The query, encoded by the encoder.
+        encoder: The encoder.
 
     Example:
         >>> from foveate import Encoder
+        >>> from foveate.tasks.relevance import encode_query
         >>> encoder = Encoder.from_pretrained()
-        >>> vectors = encoder.encode_queries(["Summarize it.", "Who eats cod?"])
-        >>> [asks_for_overview(vector / vector.norm(), encoder) for vector in vectors]
+        >>> queries = [encode_query(x, "en", encoder) for x in ("Summarize it.", "Who eats cod?")]
+        >>> [asks_for_overview(query, encoder) for query in queries]
         [True, False]
     """
     if encoder not in _overviews:
-        _overviews[encoder] = unit(encoder.encode_queries(OVERVIEWS))
-    unrelated = unrelated_cosines(query_vector[None], encoder)
-    cosines = _overviews[encoder] @ query_vector
-    return bool((relative(cosines, unrelated) > OVERVIEW_THRESHOLD).any())
+        _overviews[encoder] = unit(encoder.encode_queries(OVERVIEWS)).numpy()
+    return bool((query.cosines(_overviews[encoder]) > OVERVIEW_THRESHOLD).any())
 
 
-_overviews: WeakKeyDictionary[Encoder, Tensor] = WeakKeyDictionary()
+_overviews: WeakKeyDictionary[Encoder, npt.NDArray[np.float32]] = WeakKeyDictionary()
 
 
 def fit(

@@ -1,158 +1,117 @@
-"""The relevance of sentences, sections and whole documents to a query.
-
-All vectors are scaled to unit length first, so that products are cosines, written ⟨x, y⟩. Models
-spread their cosines differently, so these are standardized before they are weighted. With u(q), the
-mean cosine of the query q and sentences that have nothing to do with it or with each other,
-
-    r(x, q) = (⟨x, q⟩ - u(q)) / (1 - u(q))
-
-is 0 for an unrelated text and 1 for the query itself. It does not depend on what is searched.
-"""
+"""The relevance of sentences, sections and whole documents to a query."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from foveate.documents import Document
-from foveate.documents.language import FALLBACK
-from foveate.documents.sentences import split_sentences
 from foveate.inference import DocumentVectors, Encoder
-from foveate.tasks.bm25 import Words, bm25
+from foveate.tasks.bm25 import Floats, Ints, Words
 from foveate.tasks.centrality import SentencePositions, unit
-from foveate.tasks.terms import all_titles, terms, titles_above
-from foveate.tasks.weights import relative, sentence_weights
+from foveate.tasks.scorer import Query, Scorer
+from foveate.tasks.terms import all_titles, titles_above
+from foveate.tasks.weights import Level, rarity, weighted_mean, with_names
 
 
 class Matches(NamedTuple):
     """How the parts of documents match a query q, by meaning and by words.
 
-    r is `relative` of the cosine, b is `foveate.tasks.bm25.bm25`, counted over all documents. The
-    words of a section are those of the sentences directly in it, of the titles above them, and of
-    the document's name.
+    r and w are those of `foveate.tasks.scorer`, b is `foveate.tasks.bm25.bm25`, counted over all
+    documents. The words of a section are those of the sentences directly in it, of the titles above
+    them, and of the document's name.
 
     Attributes:
-        sentences: For each document `(sentences, 4)`: of each sentence s, directly in section S,
-            r(s, q), r(S, q), b(s) and b(S).
+        sentences: For each document `(sentences, 5)`: of each sentence s, directly in section S,
+            r(s, q), r(S, q), w(s, q), b(s) and b(S); w is 0 if the model has no vectors of tokens.
+        names: For each document `(sentences,)`, e(s) of `foveate.tasks.scorer.Scorer.match_names`.
         sections: For each document `(sections, 3)`: of each section S, r(s, q) of the closest
             sentence directly in it, 0 if there is none, r(S, q) and b(S).
         documents: `(documents, 2)`: of each document, r(s, p) of the sentence closest to p,
             averaged over the sentences p of the query, and b of the document.
     """
 
-    sentences: list[Tensor]
-    sections: list[Tensor]
-    documents: Tensor
+    sentences: list[Floats]
+    names: list[Floats]
+    sections: list[Floats]
+    documents: Floats
 
 
-def encode_query(query: str, language: str | None, encoder: Encoder) -> Tensor:
-    """Encode a query and, if it has several, its sentences: `(texts, dimension)`, unit vectors."""
-    sentences = [query[start:end] for start, end in split_sentences(query, language or FALLBACK)]
-    return unit(encoder.encode_queries([query, *sentences] if len(sentences) > 1 else [query]))
+def encode_query(query: str, language: str | None, encoder: Encoder) -> Query:
+    """Encode a query, to be compared with documents in a language."""
+    return Query.encode(query, language, encoder, encoder.unrelated.mean(0).numpy())
 
 
 def match(
-    query: str,
-    documents: Sequence[Document],
-    vectors: Sequence[DocumentVectors],
-    encoder: Encoder,
-    query_vectors: Tensor | None = None,
+    query: Query, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
 ) -> Matches:
     """Compare documents and their parts with a query.
 
     Args:
-        query: The query.
+        query: The query, encoded by the encoder that made the vectors.
         documents: Documents.
         vectors: Their vectors. As long as these are kept, so are the words of the documents.
-        encoder: The encoder that made them.
-        query_vectors: What `encode_query` returns, if it is known already.
     """
-    if query_vectors is None:
-        query_vectors = encode_query(query, documents[0].language, encoder)
-    num_sentences = max(len(query_vectors) - 1, 1)  # of the query
-    unrelated = unrelated_cosines(query_vectors, encoder)
-    words = _match_words(query, documents, vectors)
+    words = [_words_of(*both) for both in zip(documents, vectors, strict=True)]
+    matched = _match_words(query, words)
     sentences, sections, closest = [], [], []
-    for document, its_vectors, sentence_words, section_words in zip(
-        documents, vectors, words.sentences, words.sections, strict=True
+    for its_words, its_vectors, of_sentences, of_sections in zip(
+        words, vectors, matched.sentences, matched.sections, strict=True
     ):
-        section_idx = SentencePositions.from_document(document).section_idx
-        sentence_vectors = unit(its_vectors.sentences)
-        of_sentences = relative(sentence_vectors @ query_vectors.T, unrelated)
-        of_sections = relative(unit(its_vectors.sections) @ query_vectors[0], unrelated[0])
-        sentences.append(
-            torch.stack(
-                [
-                    of_sentences[:, 0],
-                    of_sections[section_idx],
-                    sentence_words,
-                    section_words[section_idx],
-                ],
-                dim=1,
-            )
-        )
-        sections.append(
-            torch.stack(
-                [
-                    _maxima(of_sentences[:, 0], section_idx, len(section_words)),
-                    of_sections,
-                    section_words,
-                ],
-                dim=1,
-            )
-        )
-        closest.append(of_sentences[:, -num_sentences:].amax(0).mean())
-    return Matches(sentences, sections, torch.stack([torch.stack(closest), words.documents], 1))
+        section_idx = its_words.section_idx
+        cosines = query.cosines(unit(its_vectors.sentences).numpy(), slice(None))
+        section_cosines = query.cosines(unit(its_vectors.sections).numpy())[:, 0]
+        of_tokens = np.zeros(len(cosines))
+        if query.tokens is not None and its_vectors.tokens is not None and len(cosines):
+            assert its_vectors.num_tokens is not None
+            tokens, numbers = its_vectors.tokens.numpy(), its_vectors.num_tokens.numpy()
+            of_tokens = query.match_tokens(tokens, numbers)
+        whole = cosines[:, 0]
+        columns = [whole, section_cosines[section_idx], of_tokens, of_sentences]
+        sentences.append(np.stack([*columns, of_sections[section_idx]], 1))
+        best = np.full(len(of_sections), -np.inf)
+        np.maximum.at(best, section_idx, whole)
+        best[np.isinf(best)] = 0
+        sections.append(np.stack([best, section_cosines, of_sections], 1))
+        closest.append(cosines[:, query.sentences].max(0).mean())
+    return Matches(sentences, matched.names, sections, np.stack([closest, matched.documents], 1))
 
 
 def relevance(
-    query: str,
-    documents: Sequence[Document],
-    vectors: Sequence[DocumentVectors],
-    encoder: Encoder,
-    query_vectors: Tensor | None = None,
+    query: Query, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
 ) -> list[Tensor]:
-    """Score each sentence of documents by the weighted mean of its `Matches`.
-
-    Args:
-        query: The query.
-        documents: Documents.
-        vectors: Their vectors.
-        encoder: The encoder that made them.
-        query_vectors: See `match`.
+    """Score each sentence of documents, see `score_sentences`.
 
     Returns:
         For each document, `(sentences,)` float64, at most 1.
     """
-    found = match(query, documents, vectors, encoder, query_vectors).sentences
-    weights = sentence_weights(query, encoder.context)
-    return [weighted_mean(features, weights) for features in found]
+    return [
+        torch.from_numpy(one) for one in score_sentences(query, match(query, documents, vectors))
+    ]
 
 
-def unrelated_cosines(query_vectors: Tensor, encoder: Encoder) -> Tensor:
-    """Return u of queries from their unit vectors `(queries, dimension)`: `(queries,)`."""
-    return (query_vectors @ encoder.unrelated.T).mean(1)
-
-
-def weighted_mean(features: Tensor, weights: Sequence[float]) -> Tensor:
-    """Average features `(parts, features)` with weights that sum to 1.
+def score_sentences(query: Query, matches: Matches) -> list[Floats]:
+    """Average what each sentence matches by, and prefer those with what the query names exactly.
 
     Returns:
-        `(parts,)` float64, rounded, because the vectors of equal sentences in different batches
-        differ by some 1e-7.
+        For each document, `(sentences,)`, at most 1.
     """
-    mean = features.double() @ torch.tensor(weights, dtype=torch.float64)
-    return mean.round(decimals=5)
+    return [
+        with_names(weighted_mean(features, query.weights.sentences), names)
+        for features, names in zip(matches.sentences, matches.names, strict=True)
+    ]
 
 
 class _WordMatches(NamedTuple):
-    """b of the sentences and sections of each document, and of the documents."""
+    """b of the sentences and sections of each document, and of the documents; e of sentences."""
 
-    sentences: tuple[Tensor, ...]
-    sections: tuple[Tensor, ...]
-    documents: Tensor
+    sentences: list[Floats]
+    sections: list[Floats]
+    documents: Floats
+    names: list[Floats]
 
 
 class _DocumentWords:
@@ -160,9 +119,10 @@ class _DocumentWords:
 
     def __init__(self, document: Document) -> None:
         language = document.language
-        self.sentences = Words((one.text for one in document.sentences()), language)
-        self.titles = Words(titles_above(document), language)
-        self.outline = Words([all_titles(document)], language)
+        self.section_idx = SentencePositions.from_document(document).section_idx.numpy()
+        self.sentences = Words.from_texts((one.text for one in document.sentences()), language)
+        self.titles = Words.from_texts(titles_above(document), language)
+        self.outline = Words.from_texts([all_titles(document)], language)
 
 
 _words: WeakKeyDictionary[DocumentVectors, _DocumentWords] = WeakKeyDictionary()
@@ -175,44 +135,52 @@ def _words_of(document: Document, vectors: DocumentVectors) -> _DocumentWords:
     return _words[vectors]
 
 
-def _match_words(
-    query: str, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
-) -> _WordMatches:
-    wanted = list(dict.fromkeys(terms(query, documents[0].language or FALLBACK)))
-    found = [_words_of(*both) for both in zip(documents, vectors, strict=True)]
-    walked = [list(document.walk()) for document in documents]
-    sizes = [section.num_own_sentences for sections in walked for _, section in sections]
-    section_idx = _owners(sizes)
-    document_idx = _owners([len(sections) for sections in walked])
+def _match_words(query: Query, words: Sequence[_DocumentWords]) -> _WordMatches:
+    num_sections = [len(one.titles.lengths) for one in words]
+    firsts = np.cumsum([0, *num_sections[:-1]])
+    section_idx = np.concatenate(
+        [one.section_idx + first for one, first in zip(words, firsts, strict=True)]
+    )
+    document_idx = np.repeat(np.arange(len(words)), num_sections)
+    sentences = _count(query.terms, [one.sentences for one in words])
+    sections = _add(_count(query.terms, [one.titles for one in words]), sentences, section_idx)
+    outlines = _count(query.terms, [one.outline for one in words])
+    documents = _add(outlines, sentences, document_idx[section_idx])
+    found: dict[Level, _Counts] = {
+        "sentence": sentences,
+        "section": sections,
+        "document": documents,
+    }
 
-    sentences = _count(wanted, [words.sentences for words in found])
-    titles = _count(wanted, [words.titles for words in found])
-    outlines = _count(wanted, [words.outline for words in found])
+    def rarities(terms: Sequence[str], level: Level) -> Floats:
+        counts = found[level][0][:, [query.terms.index(term) for term in terms]]
+        return rarity((counts > 0).sum(0), len(counts))
+
+    scorer = Scorer(query, rarities)
+    b = {
+        level: scorer.match_words(*counts, max(counts[1].mean(), 1.0), level)
+        for level, counts in found.items()
+    }
     return _WordMatches(
-        bm25(*sentences).split([len(words.sentences.lengths) for words in found]),
-        bm25(*_add(titles, sentences, section_idx)).split([len(sections) for sections in walked]),
-        bm25(*_add(outlines, sentences, document_idx[section_idx]), "document"),
+        np.split(b["sentence"], np.cumsum([len(one.sentences.lengths) for one in words])[:-1]),
+        np.split(b["section"], firsts[1:]),
+        b["document"],
+        [scorer.match_names(one.sentences) for one in words],
     )
 
 
-def _count(query: Sequence[str], words: Sequence[Words]) -> tuple[Tensor, Tensor]:
-    """Count the terms of a query in texts `(texts, terms)`, and all their terms `(texts,)`."""
-    counts = torch.cat([of_document.count(query) for of_document in words])
-    return counts, torch.cat([of_document.lengths for of_document in words])
+_Counts = tuple[Ints, Ints]
+"""How often texts have the terms of a query, `(texts, terms)`, and all their terms, `(texts,)`."""
 
 
-def _owners(sizes: Sequence[int]) -> Tensor:
-    """Return the index of the group of each of the members of groups of given sizes."""
-    return torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+def _count(query: Sequence[str], words: Sequence[Words]) -> _Counts:
+    counts = np.concatenate([one.count(query) for one in words])
+    return counts, np.concatenate([one.lengths for one in words])
 
 
-def _add(
-    counts: tuple[Tensor, Tensor], parts: tuple[Tensor, Tensor], owner: Tensor
-) -> tuple[Tensor, Tensor]:
+def _add(counts: _Counts, parts: _Counts, owner: Ints) -> _Counts:
     """Add the counts and lengths of parts to those of what they belong to."""
-    return counts[0].index_add(0, owner, parts[0]), counts[1].index_add(0, owner, parts[1])
-
-
-def _maxima(values: Tensor, owner: Tensor, num_owners: int) -> Tensor:
-    """Return the maximum of the values of each owner; 0 for those without any."""
-    return values.new_zeros(num_owners).scatter_reduce(0, owner, values, "amax", include_self=False)
+    added = counts[0].copy(), counts[1].copy()
+    for total, part in zip(added, parts, strict=True):
+        np.add.at(total, owner, part)
+    return added

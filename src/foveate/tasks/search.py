@@ -14,10 +14,10 @@ from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
-from foveate.tasks.relevance import match, weighted_mean
+from foveate.tasks.relevance import encode_query, match, score_sentences
 from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
-from foveate.tasks.weights import WEIGHTS, is_likely, sentence_weights
+from foveate.tasks.weights import is_likely, weighted_mean
 
 if TYPE_CHECKING:
     from foveate.inference.reranker import Reranker
@@ -92,15 +92,19 @@ def search(
 
 def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[Scores]:
     """Score the parts of documents."""
-    found = match(query, documents, encoder.encode(documents), encoder)
-    weights = WEIGHTS[encoder.context]
-    for_sentences = sentence_weights(query, encoder.context)
-    whole = weighted_mean(found.documents, weights.documents).split(1)
+    encoded = encode_query(query, documents[0].language, encoder)
+    found = match(encoded, documents, encoder.encode(documents))
+    weights = encoded.weights
+    whole = torch.from_numpy(weighted_mean(found.documents, weights.documents)).split(1)
     return [
         Scores(
-            weighted_mean(sentences, for_sentences), weighted_mean(sections, weights.sections), one
+            torch.from_numpy(sentences),
+            torch.from_numpy(weighted_mean(sections, weights.sections)),
+            one,
         )
-        for sentences, sections, one in zip(found.sentences, found.sections, whole, strict=True)
+        for sentences, sections, one in zip(
+            score_sentences(encoded, found), found.sections, whole, strict=True
+        )
     ]
 
 

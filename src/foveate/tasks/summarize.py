@@ -16,7 +16,7 @@ from foveate.tasks.arguments import check_budget, check_query
 from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality, closeness
 from foveate.tasks.citations import Written, trace
-from foveate.tasks.relevance import relevance
+from foveate.tasks.relevance import encode_query, relevance
 
 if TYPE_CHECKING:
     from foveate.inference import Summarizer
@@ -175,7 +175,8 @@ def extract(
     tells_story = query is None and is_story(document)
     if query is not None:
         rows = candidates(document, skip_backchannels=False)
-        [scores] = relevance(query, [document], [vectors], encoder)
+        encoded = encode_query(query, document.language, encoder)
+        [scores] = relevance(encoded, [document], [vectors])
     else:
         rows = gist_candidates(document, vectors)
         scores = importance(document, vectors, encoder)

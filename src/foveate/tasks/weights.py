@@ -1,33 +1,15 @@
 """How `foveate.tasks.relevance` weighs what it compares; imports neither torch nor a model."""
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from foveate.inference import Encoder
     from foveate.inference.encoder import Context
     from foveate.inference.query_encoder import QueryEncoder
-
-Cosines = TypeVar("Cosines", "Tensor", npt.NDArray[np.float32])
-
-SATURATION = 1.2
-"""How soon repetitions of a word stop counting: k of `foveate.tasks.bm25.bm25`."""
-
-LENGTH_NORMALIZATION = 0.75
-"""How much length is penalized: l of `foveate.tasks.bm25.bm25`."""
-
-
-Lengths = TypeVar("Lengths", "Tensor", npt.NDArray[np.float64], float)
-
-
-def held_back(length: Lengths) -> Lengths:
-    """Return k (1 - l + l x) of `foveate.tasks.bm25.bm25` for a length of x times the mean."""
-    return SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * length)
-
 
 Level = Literal["sentence", "section", "document"]
 POWERS: dict[Level, int] = {"sentence": 2, "section": 2, "document": 1}
@@ -53,44 +35,54 @@ def term_weights(rarities: npt.NDArray[np.float64], level: Level) -> npt.NDArray
 
 
 class Weights(NamedTuple):
-    """The weights of the columns of `Matches`, which sum to 1.
+    """The weights of the columns of `foveate.tasks.relevance.Matches`, which sum to 1.
 
     Attributes:
-        sentences: Of sentences that answer a question.
-        topics: Of sentences about a topic, see `names_topic`.
+        sentences: Of sentences.
         sections: Of sections.
         documents: Of documents.
     """
 
     sentences: tuple[float, ...]
-    topics: tuple[float, ...]
     sections: tuple[float, ...]
     documents: tuple[float, ...]
 
 
-_ALIKE = (0.25, 0.25, 0.25, 0.25)
-_OF_SENTENCES = Weights((0.15, 0.05, 0.4, 0.4), _ALIKE, (0.25, 0.25, 0.5), (0.2, 0.8))
-WEIGHTS: "dict[Context, Weights]" = {
-    "sentence": _OF_SENTENCES,
-    "document": _OF_SENTENCES,
-    "tree": Weights((0.2, 0.05, 0.25, 0.5), _ALIKE, (0.45, 0.25, 0.3), (0.15, 0.85)),
-}
-"""Weights for encoders of each context.
+Kind = Literal["question", "topic"]
 
-Those of our own model were chosen by `benchmarks/fusion.py`, and for topics it ranks all alike as
-high, which lose to vectors alone on no kind of query. Those of other models are near the ones that
-it chooses for all-MiniLM-L6-v2.
-"""
+_TOPIC_BY_SENTENCE = (0.25, 0.25, 0.0, 0.25, 0.25)
+_WITHOUT_CONTEXT: dict[Kind, Weights] = {
+    "question": Weights((0.15, 0.05, 0.0, 0.4, 0.4), (0.25, 0.25, 0.5), (0.2, 0.8)),
+    "topic": Weights(_TOPIC_BY_SENTENCE, (0.25, 0.25, 0.5), (0.2, 0.8)),
+}
+_IN_CONTEXT: dict[Kind, Weights] = {
+    "question": Weights((0.2, 0.05, 0.0, 0.25, 0.5), (0.45, 0.25, 0.3), (0.15, 0.85)),
+    "topic": Weights(_TOPIC_BY_SENTENCE, (0.45, 0.25, 0.3), (0.15, 0.85)),
+}
+_WITH_TOKENS: dict[Kind, Weights] = {
+    "question": Weights((0.2, 0.05, 0.4, 0.25, 0.1), (0.45, 0.25, 0.3), (0.15, 0.85)),
+    "topic": Weights((0.25, 0.15, 0.2, 0.2, 0.2), (0.45, 0.25, 0.3), (0.15, 0.85)),
+}
+"""Those of models with vectors of tokens, of others that read sentences in their documents, and of
+those that read sentences by themselves, as `benchmarks/fusion.py` finds them."""
+
+UNRELATED_TOKENS = np.float32(0.35)
+"""What `foveate.tasks.late_interaction` gives for texts that have nothing to do with a query."""
+
+NAMED = 0.5
+"""How much of what a sentence lacks to 1 it gets for having all that the query names exactly."""
 
 _MAX_TOPIC_WORDS = 6
 
 
-def relative(cosines: Cosines, unrelated: Cosines) -> Cosines:
+def relative(
+    cosines: npt.NDArray[np.float32], unrelated: npt.NDArray[np.float32] | np.float32
+) -> npt.NDArray[np.float32]:
     """Standardize cosines with queries: 0 is that of unrelated texts, and 1 remains 1.
 
     Args:
         cosines: `(..., queries)`.
-        unrelated: `(queries,)`, see `unrelated_cosines`.
+        unrelated: `(queries,)`, u of `foveate.tasks.scorer`.
     """
     return (cosines - unrelated) / (1 - unrelated)
 
@@ -103,10 +95,44 @@ def is_likely(score: float, encoder: "Encoder | QueryEncoder") -> bool | None:
     return None if encoder.min_likely_score is None else score >= encoder.min_likely_score
 
 
-def sentence_weights(query: str, context: "Context") -> tuple[float, ...]:
-    """Return the weights with which sentences are ranked by a query."""
-    weights = WEIGHTS[context]
-    return weights.topics if names_topic(query) else weights.sentences
+def weights_for(query: str, context: "Context", *, has_tokens: bool) -> Weights:
+    """Return the weights for a query.
+
+    Args:
+        query: The query.
+        context: What the model reads at once, see `Encoder`.
+        has_tokens: Whether it has vectors of tokens.
+    """
+    kind: Kind = "topic" if names_topic(query) else "question"
+    if has_tokens:
+        return _WITH_TOKENS[kind]
+    return (_IN_CONTEXT if context == "tree" else _WITHOUT_CONTEXT)[kind]
+
+
+def weighted_mean(
+    features: npt.NDArray[np.float64], weights: Sequence[float]
+) -> npt.NDArray[np.float64]:
+    """Average features `(parts, features)` with weights that sum to 1.
+
+    Returns:
+        `(parts,)`, rounded, because the vectors of equal sentences in different batches differ by
+        some 1e-7.
+    """
+    mean: npt.NDArray[np.float64] = (features @ np.array(weights)).round(5)
+    return mean
+
+
+def with_names(
+    scores: npt.NDArray[np.float64], names: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Raise the scores of sentences with what a query names exactly: s + 0.5 e (1 - s).
+
+    Args:
+        scores: s, `(sentences,)`.
+        names: e, see `foveate.tasks.scorer.Scorer.match_names`.
+    """
+    raised: npt.NDArray[np.float64] = (scores + NAMED * names * (1 - scores)).round(5)
+    return raised
 
 
 def names_topic(query: str) -> bool:
