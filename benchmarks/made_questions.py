@@ -89,7 +89,7 @@ class Documents:
         asked, passage = words(question.text), self.passage(question)
         known = words(passage)
         about = asked & known - _FUNCTION_WORDS
-        rarity = sum(math.log(len(self.sentences) / self._counts[word]) for word in about)
+        rarity = math.fsum(math.log(len(self.sentences) / self._counts[word]) for word in about)
         return (
             not _UNCLEAR.search(question.text)
             and not asked & _EXAMPLE - known
@@ -205,9 +205,9 @@ def _overlaps(
     found = {}
     for question in questions:
         asked = (words(question.text) - _FUNCTION_WORDS) & weights.keys()
-        total = sum(weights[word] for word in asked)
+        total = math.fsum(weights[word] for word in asked)
         overlaps = {
-            i: sum(weights[word] for word in asked & of_sentences[i]) / total
+            i: math.fsum(weights[word] for word in asked & of_sentences[i]) / total
             for i in range(question.first, question.end)
         }
         best = sorted(overlaps, key=overlaps.__getitem__, reverse=True)[:_OPTIONS]
