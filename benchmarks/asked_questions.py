@@ -22,7 +22,7 @@ from foveate.data import Example, Query
 
 LICENSES = {
     "squad": ("SQuAD 2.0", "CC BY-SA 4.0"),
-    "covid": ("COVID-QA", "Apache-2.0; papers: CC BY"),
+    "covid": ("COVID-QA", "Apache-2.0, papers CC BY or unstated"),
     "policies": ("PolicyQA", "MIT"),
 }
 """The source of each file, and its license."""

@@ -1,9 +1,9 @@
 """Questions that a language model made from passages: which are good, and which sentences answer.
 
-A file has a document a line, as make_questions.py writes them: its `kind` (the name of its file in
-the corpus), `title`, the `first` 80 characters of its first sentence, and `questions`: each a list
-of the text, the first sentence of the passage, the end of the passage, and the rank of the passage
-in its document by BM25. Sentences are counted as in the corpus.
+A file has a document or a passage a line, as make_questions.py writes them: its `kind` (the name of
+its file in the corpus), `title`, the `first` 80 characters of its first sentence, perhaps its `id`,
+and `questions`: each a list of the text, the first sentence of the passage, the end of the passage,
+and the rank of the passage in its document by BM25. Sentences are counted as in the corpus.
 """
 
 import gzip
@@ -71,6 +71,7 @@ class Documents:
         self._counts = Counter(
             word for sentences in self.sentences for word in words(" ".join(sentences))
         )
+        self._ids = [record["id"] for record in records]
         self._places = defaultdict(list)
         for index, (record, sentences) in enumerate(zip(records, self.sentences, strict=True)):
             if sentences:
@@ -88,7 +89,7 @@ class Documents:
         asked, passage = words(question.text), self.passage(question)
         known = words(passage)
         about = asked & known - _FUNCTION_WORDS
-        rarity = sum(math.log(len(self.sentences) / self._counts[word]) for word in about)
+        rarity = math.fsum(math.log(len(self.sentences) / self._counts[word]) for word in about)
         return (
             not _UNCLEAR.search(question.text)
             and not asked & _EXAMPLE - known
@@ -105,6 +106,7 @@ class Documents:
         candidates = [
             [Question(index, *question[:3]) for question in made["questions"]]
             for index in self._places[made["title"], made["first"]]
+            if made.get("id") in (None, self._ids[index])
         ]
         return max(candidates, key=self._num_shared, default=[])
 
@@ -116,12 +118,16 @@ def read_made(paths: Iterable[Path]) -> dict[str, list[dict[str, Any]]]:
     """Read files of questions, and group their lines by the kind of document."""
     found = defaultdict(list)
     for path in paths:
-        opened = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
-        with opened(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                record = json.loads(line)
-                found[record["kind"]].append(record)
+        for record in read_lines(path):
+            found[record["kind"]].append(record)
     return found
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Read JSON Lines, compressed or not."""
+    opened: Callable[..., Any] = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
+    with opened(path, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
 
 
 def with_made_questions(
@@ -199,9 +205,9 @@ def _overlaps(
     found = {}
     for question in questions:
         asked = (words(question.text) - _FUNCTION_WORDS) & weights.keys()
-        total = sum(weights[word] for word in asked)
+        total = math.fsum(weights[word] for word in asked)
         overlaps = {
-            i: sum(weights[word] for word in asked & of_sentences[i]) / total
+            i: math.fsum(weights[word] for word in asked & of_sentences[i]) / total
             for i in range(question.first, question.end)
         }
         best = sorted(overlaps, key=overlaps.__getitem__, reverse=True)[:_OPTIONS]

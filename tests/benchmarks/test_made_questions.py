@@ -15,11 +15,11 @@ SENTENCES = [
 OTHER = ["Plain words about other things.", "The water is cold in winter."]
 
 
-def record(title, sentences):
+def record(title, sentences, id="1"):
     half = len(sentences) // 2
     below = {"title": "Below", "sentences": sentences[half:], "sections": []}
     part = {"title": title, "sentences": sentences[:half], "sections": [below]}
-    return {"title": title, "sections": [part], "queries": []}
+    return {"id": id, "title": title, "sections": [part], "queries": []}
 
 
 def made(*questions, title="Fish", first=SENTENCES[0]):
@@ -75,9 +75,12 @@ def test_a_second_sentence_that_is_nearly_as_good_is_found():
 
 
 def test_documents_with_the_same_beginning_are_told_apart():
-    records = [record("Fish", ["Words.", text]) for text in ("Eels eat.", "Halibut swim.")]
-    found = Documents(records).matching(made(["What do halibut do?", 1, 2, 0], first="Words."))
-    assert [question.document for question in found] == [1]
+    texts = ("Eels eat.", "Halibut swim.")
+    records = [record("Fish", ["Words.", text], str(i)) for i, text in enumerate(texts)]
+    line = made(["What do halibut do?", 1, 2, 0], first="Words.")
+    for one, expected in [(line, 1), (line | {"id": "0"}, 0)]:
+        [found] = Documents(records).matching(one)
+        assert found.document == expected
     assert not Documents(records).matching(made(title="None"))
 
 
