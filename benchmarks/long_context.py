@@ -1,18 +1,17 @@
-"""LongEmbed's passkey and needle tasks, made as its authors describe, at 256 to 32,768 tokens.
+"""Passkeys and needles: documents of 256 to 32,768 tokens that differ in one place.
 
-At each length there are 100 documents, which differ in one place, and 50 questions, each about
-what stands there in one of them. The score is how often that document is ranked first. Lengths are
-in words, of which LongEmbed counts three for four tokens. The place is a random sentence.
+At each length there are 100 documents and 50 questions, each about what stands in that place of one
+of them. The score is how often that document is ranked first. They are made as Zhu et al. (2024,
+https://github.com/dwzhu-pku/LongEmbed) describe. Lengths are in words, of which they count three
+for four tokens. The place is a random sentence.
 
 - passkey: a person's pass key, among five short sentences that are repeated over and over;
-- needle: a fact about the world, in the first chapters of Moby-Dick. LongEmbed takes Paul Graham's
+- needle: a fact about the world, in the first chapters of Moby-Dick. Zhu et al. take Paul Graham's
   essays, which are not free, and facts written by GPT-4; the facts here are our own.
 
     python benchmarks/long_context.py                   # BM25 and MiniLM
     python benchmarks/long_context.py --model model     # and an encoder of documents
     python benchmarks/long_context.py --docs            # write the saved results into the page
-
-LongEmbed: Zhu et al., 2024, https://github.com/dwzhu-pku/LongEmbed.
 """
 
 import random
@@ -34,6 +33,9 @@ from retrieval_systems import Systems, minilm_path, sentence_texts
 RESULTS = report.RESULTS / "long_context.json"
 LENGTHS = [2**n for n in range(8, 16)]
 WORDS_PER_TOKEN = 0.75
+SHOWN = ("BM25", "MiniLM, fused", "foveate, document vector", "foveate, fused")
+"""The systems in the page's table."""
+
 DOCUMENTS = 100
 QUERIES = 50
 HAY_BEGINS = "Call me Ishmael."
@@ -305,7 +307,7 @@ def by_fifth(pairs: Sequence[tuple[float, float]]) -> list[float | None]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Format the mean over lengths, and the greatest length, of each task."""
+    """Format the mean over lengths, and the greatest length, of each task for some systems."""
     header, columns = [""], []
     for name, of_systems in results.items():
         lengths = [*next(iter(of_systems.values()))["by length"]]
@@ -314,6 +316,7 @@ def table(results: dict[str, Any]) -> str:
     rows = [
         [system, *(cell(x) for c in columns for x in (float(np.mean(c[system])), c[system][-1]))]
         for system in columns[0]
+        if system in SHOWN
     ]
     return report.table(header, rows)
 
