@@ -11,7 +11,6 @@ for four tokens. The place is a random sentence.
 
     python benchmarks/long_context.py                   # BM25 and MiniLM
     python benchmarks/long_context.py --model model     # and an encoder of documents
-    python benchmarks/long_context.py --docs            # write the saved results into the page
 """
 
 import random
@@ -26,16 +25,13 @@ import torch.nn.functional as F
 import arguments
 import report
 from foveate import Document
-from retrieval import FIFTHS, PAGE
+from retrieval import FIFTHS
 from retrieval_measures import SEED, hit, rank
 from retrieval_systems import Systems, minilm_path, sentence_texts
 
 RESULTS = report.RESULTS / "long_context.json"
 LENGTHS = [2**n for n in range(8, 16)]
 WORDS_PER_TOKEN = 0.75
-SHOWN = ("BM25", "MiniLM, fused", "foveate, document vector", "foveate, fused")
-"""The systems in the page's table."""
-
 DOCUMENTS = 100
 QUERIES = 50
 HAY_BEGINS = "Call me Ishmael."
@@ -182,14 +178,10 @@ def main() -> None:
         "minilm",
         "device",
         "dtype",
-        "docs",
         lengths=LENGTHS,
         output=RESULTS,
     )
     options = parser.parse_args()
-    if options.docs:
-        report.write_tables(PAGE, {"long context": table(report.load(options.output)["tasks"])})
-        return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
     hay = {"passkey": GARBAGE, "needle": book(options.data / "books" / "moby_dick.txt.gz")}
     facts = {"passkey": passkeys(), "needle": needles()}
@@ -307,22 +299,17 @@ def by_fifth(pairs: Sequence[tuple[float, float]]) -> list[float | None]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Format the mean over lengths, and the greatest length, of each task for some systems."""
+    """Format the mean over lengths, and the greatest length, of each task."""
     header, columns = [""], []
     for name, of_systems in results.items():
         lengths = [*next(iter(of_systems.values()))["by length"]]
         header += [f"{name}: mean", f"{int(lengths[-1]):,} tokens"]
         columns.append({s: [*its["by length"].values()] for s, its in of_systems.items()})
     rows = [
-        [system, *(cell(x) for c in columns for x in (float(np.mean(c[system])), c[system][-1]))]
+        [system, *(f"{x:.0f}" for c in columns for x in (np.mean(c[system]), c[system][-1]))]
         for system in columns[0]
-        if system in SHOWN
     ]
     return report.table(header, rows)
-
-
-def cell(percent: float | None) -> str | None:
-    return None if percent is None else f"{percent:.0f}"
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ from foveate.data import Example, read_benchmark
 from foveate.documents import Section
 from foveate.tasks.centrality import SentencePositions
 from foveate.tasks.passages import num_words, windows
-from retrieval_measures import MEASURES, OWN, RESAMPLES, SEED, differences, hit, rank, summarize
+from retrieval_measures import MEASURES, RESAMPLES, SEED, differences, hit, rank, summarize
 from retrieval_systems import Systems, minilm_path, section_slices, sentence_texts
 from structured_documents import (
     meetings,
@@ -395,16 +395,14 @@ def tables(folder: Path) -> dict[str, str]:
     sets = {task: saved_sets(folder / f"retrieval-{task}.json") for task in TASKS}
     found: dict[str, str] = {}
     if within := sets["within"]:
-        measures = [*MEASURES["within"]]
         within = {name: its for name, its in within.items() if "without" not in name}
-        found["within"] = overview(within, "all", measures)
-        found["less"] = differences_table(within, OWN[-1], ["nDCG@10"])
+        found["within"] = overview(within, "all", [*MEASURES["within"]])
     if sets["documents"]:
         end = ", by sentence"
         columns = {
             name.removesuffix(end): its
             for name, its in (sets["documents"] | sets["answers"]).items()
-            if not name.endswith(", by whole")
+            if not name.endswith(", by whole") and "more" not in name
         }
         found["documents"] = overview(columns, "all", ["R@1", "MRR"])
     return found
