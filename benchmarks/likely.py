@@ -2,16 +2,22 @@
 
 Each question of a development set is asked of its own document and of another of the same set, and
 general questions, which none of them answers, are asked of all. Headings are questions if no other
-document has them. A document's score is that of its best sentence, as `search` and `ask` return it.
-The point is the highest score such that, of the pairs of a question and a document below it, nine
-in ten do not belong together. For this, right and wrong pairs count the same, half of the wrong
-ones are general questions, and all sets count the same. The point is `min_likely_score` in the
+document has them. A document's score is that of the first passage, as `search` returns it. The
+point is the highest score such that, of the pairs of a question and a document below it, nine in
+ten do not belong together. For this, right and wrong pairs count the same, half of the wrong ones
+are general questions, and all sets count the same. The point is `min_likely_score` in the
 configuration of the model.
 
+SQuAD 2.0 also has questions that its articles do not answer, though they look as if they did. For
+several points: the shares of these and of the others whose first passage would be unlikely.
+
     python benchmarks/likely.py
+    python benchmarks/likely.py --docs   # write the saved results into the page
 """
 
-import argparse
+import json
+import lzma
+import random
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,13 +26,18 @@ from typing import Any
 import numpy as np
 import torch
 
+import arguments
 import report
-from foveate import Document, Encoder
-from foveate.tasks.relevance import relevance
-from retrieval import Query, headings, without_headings
+from asked_questions import read_questions
+from foveate import Document, Encoder, search
+from questions import Asked, keep_vectors
+from retrieval import PAGE, Query, headings, without_headings
+from retrieval_measures import SEED
 from structured_documents import meetings, papers, peps, proposals
 
 WRONG = 0.9
+POINTS = np.arange(0.02, 0.61, 0.02)
+QUESTIONS = 60  # of each kind about each article
 GENERAL = (
     "What is the capital of Australia?",
     "How do I bake sourdough bread?",
@@ -44,13 +55,14 @@ GENERAL = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=report.DATA)
-    parser.add_argument("--model", help="name or path of an encoder")
-    parser.add_argument("--limit", type=int, default=12, help="documents of each set")
-    parser.add_argument("--output", type=Path, default=report.RESULTS / "likely.json")
+    parser = arguments.parser(
+        __doc__, "data", "model", "docs", limit=8, output=report.RESULTS / "likely.json"
+    )
     options = parser.parse_args()
-    encoder = Encoder.from_pretrained(options.model)
+    if options.docs:
+        report.write_tables(PAGE, tables(report.load(options.output)))
+        return
+    encoder = keep_vectors(Encoder.from_pretrained(options.model))
     data, limit = options.data, options.limit
     of_meetings = [
         (without_headings(example.document), [Query(q.text, q.sentence_ids) for q in its])
@@ -65,12 +77,24 @@ def main() -> None:
     }
     scores = {name: score(tasks, encoder) for name, tasks in sets.items()}
     point = choose([*scores.values()])
-    results = {name: shares(point, *of_set) for name, of_set in scores.items()}
-    for name, result in results.items():
-        print(f"{name:10}", "  ".join(f"{kind} {share:.1f} %" for kind, share in result.items()))
-    print(f"likely from {point:.3f}")
-    setting = {"model": options.model, "limit": limit, "wrong": WRONG, "general": len(GENERAL)}
-    report.save(options.output, {"setting": setting, "point": point, "below": results})
+    pairs = {name: shares(point, *of_set) for name, of_set in scores.items()}
+    articles = [(one.document, one.queries) for one in read_questions(data, "squad", "dev")]
+    unlikely = {
+        kind: below(best_scores(asked, encoder))
+        for kind, asked in (("answered", articles), ("unanswered", unanswered(data, articles)))
+    }
+    setting = {
+        "model": options.model,
+        "limit": limit,
+        "wrong": WRONG,
+        "general": len(GENERAL),
+        "questions": QUESTIONS,
+        "seed": SEED,
+        "points": POINTS.round(2).tolist(),
+    }
+    results = {"setting": setting, "point": point, "below": pairs, "SQuAD": unlikely}
+    print("\n\n".join(tables(results).values()), f"\n\nlikely from {point:.3f}")
+    report.save(options.output, results)
 
 
 def score(
@@ -78,17 +102,52 @@ def score(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the best scores of right pairs, wrong pairs, and general questions."""
     tasks = [(document, queries) for document, queries in tasks if queries]
-    vectors = encoder.encode([document for document, _ in tasks])
-
-    def best(idx: int, text: str) -> float:
-        [scores] = relevance(text, [tasks[idx][0]], [vectors[idx]], encoder)
-        return float(scores.max())
-
+    encoder.encode([document for document, _ in tasks])
     asked = [(idx, q.text) for idx, (_, its) in enumerate(tasks) for q in its if q.specific]
-    right = [best(idx, text) for idx, text in asked]
-    wrong = [best((idx + 1) % len(tasks), text) for idx, text in asked]
-    general = [best(idx, text) for idx in range(len(tasks)) for text in GENERAL]
+    right = [best(text, tasks[idx][0], encoder) for idx, text in asked]
+    wrong = [best(text, tasks[(idx + 1) % len(tasks)][0], encoder) for idx, text in asked]
+    general = [best(text, document, encoder) for document, _ in tasks for text in GENERAL]
     return np.array(right), np.array(wrong), np.array(general)
+
+
+def best(text: str, document: Document, encoder: Encoder) -> float:
+    """Return the score of the first passage of a document."""
+    return search(text, document, top_k=1, model=encoder)[0].score
+
+
+def best_scores(asked: Asked, encoder: Encoder) -> np.ndarray:
+    """Return the scores of the first passages for some questions about each document."""
+    draw = random.Random(SEED)
+    return np.array(
+        [
+            best(query.text, document, encoder)
+            for document, queries in asked
+            for query in draw.sample(queries, min(QUESTIONS, len(queries)))
+        ]
+    )
+
+
+def unanswered(data: Path, articles: Asked) -> Asked:
+    """Return articles of SQuAD with the questions that they do not answer."""
+    with lzma.open(data / "qa" / "squad.json.xz", "rt", encoding="utf-8") as file:
+        records = {one["title"].replace("_", " "): one for one in json.load(file)["data"]}
+    return [
+        (
+            document,
+            [
+                Query(question["question"], ())
+                for paragraph in records[document.title]["paragraphs"]
+                for question in paragraph["qas"]
+                if not question["answers"]
+            ],
+        )
+        for document, _ in articles
+    ]
+
+
+def below(scores: np.ndarray) -> list[float]:
+    """Return how many scores are below each of the points, in percent."""
+    return [round(100 * float((scores < point).mean()), 1) for point in POINTS]
 
 
 def choose(sets: Sequence[Sequence[np.ndarray]]) -> float:
@@ -106,6 +165,20 @@ def shares(point: float, *kinds: np.ndarray) -> dict[str, Any]:
     return {
         name: round(100 * float((kind < point).mean()), 1)
         for name, kind in zip(names, kinds, strict=True)
+    }
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the tables of the saved results, by the names that the page gives them."""
+    pairs = results["below"]
+    header = ["set", "its own document", "another of the set", "general questions"]
+    rows = [[name, *(f"{share:.1f} %" for share in its.values())] for name, its in pairs.items()]
+    points = np.array(results["setting"]["points"])
+    shown = np.flatnonzero(abs(points - results["point"]) < 0.06)
+    shares = [[kind, *(f"{its[i]:.0f} %" for i in shown)] for kind, its in results["SQuAD"].items()]
+    return {
+        "likely": report.table(header, rows),
+        "unanswered": report.table(["below", *(f"{points[i]:.2f}" for i in shown)], shares),
     }
 
 

@@ -1,18 +1,16 @@
-"""LongEmbed's passkey and needle tasks, made as its authors describe, at 256 to 32,768 tokens.
+"""Passkeys and needles: documents of 256 to 32,768 tokens that differ in one place.
 
-At each length there are 100 documents, which differ in one place, and 50 questions, each about
-what stands there in one of them. The score is how often that document is ranked first. Lengths are
-in words, of which LongEmbed counts three for four tokens. The place is a random sentence.
+At each length there are 100 documents and 50 questions, each about what stands in that place of one
+of them. The score is how often that document is ranked first. They are made as Zhu et al. (2024,
+https://github.com/dwzhu-pku/LongEmbed) describe. Lengths are in words, of which they count three
+for four tokens. The place is a random sentence.
 
 - passkey: a person's pass key, among five short sentences that are repeated over and over;
-- needle: a fact about the world, in the first chapters of Moby-Dick. LongEmbed takes Paul Graham's
+- needle: a fact about the world, in the first chapters of Moby-Dick. Zhu et al. take Paul Graham's
   essays, which are not free, and facts written by GPT-4; the facts here are our own.
 
     python benchmarks/long_context.py                   # BM25 and MiniLM
     python benchmarks/long_context.py --model model     # and an encoder of documents
-    python benchmarks/long_context.py --docs            # write the saved results into the page
-
-LongEmbed: Zhu et al., 2024, https://github.com/dwzhu-pku/LongEmbed.
 """
 
 import random
@@ -27,7 +25,7 @@ import torch.nn.functional as F
 import arguments
 import report
 from foveate import Document
-from retrieval import FIFTHS, PAGE
+from retrieval import FIFTHS
 from retrieval_measures import SEED, hit, rank
 from retrieval_systems import Systems, minilm_path, sentence_texts
 
@@ -180,14 +178,10 @@ def main() -> None:
         "minilm",
         "device",
         "dtype",
-        "docs",
         lengths=LENGTHS,
         output=RESULTS,
     )
     options = parser.parse_args()
-    if options.docs:
-        report.write_tables(PAGE, {"long context": table(report.load(options.output)["tasks"])})
-        return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
     hay = {"passkey": GARBAGE, "needle": book(options.data / "books" / "moby_dick.txt.gz")}
     facts = {"passkey": passkeys(), "needle": needles()}
@@ -312,14 +306,10 @@ def table(results: dict[str, Any]) -> str:
         header += [f"{name}: mean", f"{int(lengths[-1]):,} tokens"]
         columns.append({s: [*its["by length"].values()] for s, its in of_systems.items()})
     rows = [
-        [system, *(cell(x) for c in columns for x in (float(np.mean(c[system])), c[system][-1]))]
+        [system, *(f"{x:.0f}" for c in columns for x in (np.mean(c[system]), c[system][-1]))]
         for system in columns[0]
     ]
     return report.table(header, rows)
-
-
-def cell(percent: float | None) -> str | None:
-    return None if percent is None else f"{percent:.0f}"
 
 
 if __name__ == "__main__":

@@ -19,12 +19,11 @@ Among many documents, each is ranked by a text about it:
 - papers by the human summary, without the sections that hold the abstract: dev alone, and among 88
   of train; proposals (dev) by their abstract, which is cut out; meetings (val) by the summary of
   the whole meeting; each by every sentence, and by the whole text;
-- LongEmbed's QMSum task, with the meetings of val, which were not in training: each by the answers
-  to the questions about it.
+- meetings (val) by the answers to the questions about them.
 
     python benchmarks/retrieval.py                   # the peers, on all tasks
     python benchmarks/retrieval.py --model model     # and an encoder of documents
-    python benchmarks/retrieval.py --only longembed --model model
+    python benchmarks/retrieval.py --only answers --model model
     python benchmarks/retrieval.py --docs            # write the saved results into the page
 
 Each task's results are saved in a file of its own. Intervals hold 95 % of the means over resampled
@@ -53,7 +52,7 @@ from foveate.data import Example, read_benchmark
 from foveate.documents import Section
 from foveate.tasks.centrality import SentencePositions
 from foveate.tasks.passages import num_words, windows
-from retrieval_measures import MEASURES, OWN, RESAMPLES, SEED, differences, hit, rank, summarize
+from retrieval_measures import MEASURES, RESAMPLES, SEED, differences, hit, rank, summarize
 from retrieval_systems import Systems, minilm_path, section_slices, sentence_texts
 from structured_documents import (
     meetings,
@@ -66,7 +65,7 @@ from structured_documents import (
 )
 
 PAGE = report.ROOT / "docs" / "numbers" / "retrieval.md"
-TASKS = ("within", "documents", "longembed")
+TASKS = ("within", "documents", "answers")
 LONGEST_HEADING = 12  # words; longer ones are rows of tables
 DISTRACTORS = 88  # papers of the training part among those of the development part
 FIFTHS = 5
@@ -95,7 +94,7 @@ def main() -> None:
         report.write_tables(PAGE, tables(options.output))
         return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
-    runs = {"within": run_within, "documents": run_documents, "longembed": run_longembed}
+    runs = {"within": run_within, "documents": run_documents, "answers": run_answers}
     for task in options.only:
         results = runs[task](options.data, options.limit, systems)
         setting = {
@@ -310,11 +309,10 @@ def run_documents(data: Path, limit: int | None, systems: Systems) -> dict[str, 
     return results
 
 
-def run_longembed(data: Path, limit: int | None, systems: Systems) -> dict[str, Any]:
+def run_answers(data: Path, limit: int | None, systems: Systems) -> dict[str, Any]:
     """Rank meetings by the answers to the questions about them.
 
-    LongEmbed takes QMSum from SCROLLS, which counts a question that is asked twice about a meeting
-    once. The topics are not in its texts.
+    A question that is asked twice about a meeting counts once. The topics are not in the texts.
     """
     documents: list[Document] = []
     queries: list[About] = []
@@ -325,7 +323,7 @@ def run_longembed(data: Path, limit: int | None, systems: Systems) -> dict[str, 
         for example in by_question.values():
             queries.append(About(split(example.references[0]), len(documents)))
         documents.append(flat(example.document))
-    return among("QMSum", documents, {"answer": queries}, systems)
+    return among("meetings", documents, {"answer": queries}, systems)
 
 
 def among(
@@ -397,20 +395,16 @@ def tables(folder: Path) -> dict[str, str]:
     sets = {task: saved_sets(folder / f"retrieval-{task}.json") for task in TASKS}
     found: dict[str, str] = {}
     if within := sets["within"]:
-        measures = [*MEASURES["within"]]
         within = {name: its for name, its in within.items() if "without" not in name}
-        found["within"] = overview(within, "all", measures)
-        found["less"] = differences_table(within, OWN[-1], ["hit@1", "nDCG@10"])
+        found["within"] = overview(within, "all", [*MEASURES["within"]])
     if sets["documents"]:
         end = ", by sentence"
         columns = {
             name.removesuffix(end): its
-            for name, its in sets["documents"].items()
-            if name.endswith(end)
+            for name, its in (sets["documents"] | sets["answers"]).items()
+            if not name.endswith(", by whole") and "more" not in name
         }
         found["documents"] = overview(columns, "all", ["R@1", "MRR"])
-    for its in sets["longembed"].values():
-        found["longembed"] = table_of({name: one["all"] for name, one in its["systems"].items()})
     return found
 
 
