@@ -12,7 +12,6 @@ from foveate.inference import DocumentVectors
 from foveate.inference.encoder import Context
 from foveate.tasks.bm25 import Words, bm25
 from foveate.tasks.relevance import match, relevance
-from foveate.tasks.terms import terms
 from foveate.tasks.weights import WEIGHTS
 
 EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
@@ -60,6 +59,16 @@ def test_parts_match_by_words(letters):
     assert found.sections[0][:, 2].tolist() == [0, section[2].item()]
     assert (found.documents[:, 1] > 0).all()
     assert torch.equal(found.sentences[0], found.sentences[1])
+
+
+def test_other_forms_of_a_word_match_in_the_language_of_the_documents():
+    document = Document.from_sections(
+        "", [("Boote", ["Das Haus."]), ("", ["Der Hund."])], language="de"
+    )
+    vectors = DocumentVectors(NORTH, NORTH.expand(2, -1), NORTH.expand(2, -1))
+    for query in ("Häuser", "Boot"):
+        [scores] = match(query, [document], [vectors], Compass(NORTH)).sentences
+        assert (scores[:, 2:].sum(1) > 0).tolist() == [True, False]
 
 
 def test_a_section_of_subsections_has_no_closest_sentence():
@@ -162,19 +171,6 @@ def test_a_word_of_a_heading_a_title_or_a_file_name_is_found(encoder):
     for document in (named, titled, headed):
         [hit] = search("xq17", [*plain, document], top_k=1, model=encoder)
         assert hit.document_idx == len(plain)
-
-
-def test_terms_are_words_identifiers_and_pairs_of_characters():
-    assert terms("Topic57, foo_bar(x) and C++ or C#!") == (
-        ["topic57", "foo_bar", "foo", "bar", "x", "and", "c++", "or", "c#"]
-    )
-    assert terms("v1.2.3 of § 3.1: 1,000 or 3.5, a@b.org") == (
-        ["v1.2.3", "v1", "of", "§3.1", "1,000", "or", "3.5", "a@b.org", "org"]
-    )
-    assert terms("L’eau, l'air.") == ["l'eau", "eau", "l'air", "air"]
-    assert terms("GPT的模型, 字") == ["gpt", "的模", "模型", "字"]
-    assert terms("東京タワーへ") == ["東京", "京タ", "タワ", "ワー", "ーへ"]
-    assert terms("…!? ") == []
 
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=6))

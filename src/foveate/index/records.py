@@ -116,8 +116,8 @@ def _records(
         "num_sentences": len(spans),
         "content_hash": _hash({**content, "source": None}),
     }
-    sentence_terms = [terms(span.text) for span in spans]
-    outline = terms(all_titles(document))
+    sentence_terms = [terms(span.text, document.language) for span in spans]
+    outline = terms(all_titles(document), document.language)
     sections = zip(walked, document.section_spans(), titles_above(document), strict=True)
     end = len(spans)
     for position, (section, span, titles) in reversed([*enumerate(sections)]):
@@ -128,7 +128,7 @@ def _records(
             "first_sentence": first,
             "own_sentences": section.num_own_sentences,
             "all_sentences": section.num_sentences,
-            **_terms("section", [terms(titles), *sentence_terms[first:end]]),
+            **_terms("section", [terms(titles, document.language), *sentence_terms[first:end]]),
         }
         end = first
     yield {

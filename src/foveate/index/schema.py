@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from foveate.tasks.weights import Level
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 LEVELS: Final[tuple[Level, ...]] = ("sentence", "section", "document")
 

@@ -111,13 +111,13 @@ class Request:
         self.by = by
         self.condition = condition
         texts = [query]
+        language = language_of(engine)
         if by == "document":  # only documents are compared with each sentence of the query
-            language = language_of(engine)
             texts += [query[start:end] for start, end in split_sentences(query, language)]
         vectors = np.asarray(encoder.encode_queries(texts), np.float32)
         self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         self._unrelated = self._vectors @ np.array(engine.state.unrelated, np.float32)
-        self._terms = list(dict.fromkeys(terms(query)))
+        self._terms = list(dict.fromkeys(terms(query, language)))
         self._term_weights: dict[Level, Floats] = {}
         self.copied: list[int] = []
         self._of_sections: dict[int, float] = {}  # by their keys

@@ -20,13 +20,14 @@ class Words:
 
     Args:
         texts: The texts.
+        language: Their language, see `terms`.
 
     Attributes:
         lengths: `(texts,)` int64, how many terms each text has.
     """
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        listed = [terms(text) for text in texts]
+    def __init__(self, texts: Iterable[str], language: str | None = None) -> None:
+        listed = [terms(text, language) for text in texts]
         numbers: defaultdict[str, int] = defaultdict(count().__next__)
         found = [*map(numbers.__getitem__, chain.from_iterable(listed))]
         self.lengths = torch.tensor([*map(len, listed)], dtype=torch.int64)

@@ -159,9 +159,10 @@ class _DocumentWords:
     """The words of a document: its sentences, the titles above each section, and its outline."""
 
     def __init__(self, document: Document) -> None:
-        self.sentences = Words(sentence.text for sentence in document.sentences())
-        self.titles = Words(titles_above(document))
-        self.outline = Words([all_titles(document)])
+        language = document.language
+        self.sentences = Words((one.text for one in document.sentences()), language)
+        self.titles = Words(titles_above(document), language)
+        self.outline = Words([all_titles(document)], language)
 
 
 _words: WeakKeyDictionary[DocumentVectors, _DocumentWords] = WeakKeyDictionary()
@@ -177,7 +178,7 @@ def _words_of(document: Document, vectors: DocumentVectors) -> _DocumentWords:
 def _match_words(
     query: str, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
 ) -> _WordMatches:
-    wanted = list(dict.fromkeys(terms(query)))
+    wanted = list(dict.fromkeys(terms(query, documents[0].language or FALLBACK)))
     found = [_words_of(*both) for both in zip(documents, vectors, strict=True)]
     walked = [list(document.walk()) for document in documents]
     sizes = [section.num_own_sentences for sections in walked for _, section in sections]
