@@ -130,7 +130,8 @@ class Anchors:
     @property
     def section(self) -> Tensor:
         """`(anchors,)` int64, the section or document around each; a root itself."""
-        return torch.where(self.parents < 0, torch.arange(len(self)).to(self.parents), self.parents)
+        every = torch.arange(len(self), device=self.parents.device)
+        return torch.where(self.parents < 0, every, self.parents)
 
     @property
     def root(self) -> Tensor:
@@ -511,6 +512,8 @@ class TreeBertLayers(nn.Module):
         begins_passage = torch.zeros_like(parents)
         begins_passage[owner[position_ids == 1]] = 1
         anchors = Anchors(anchor_kinds[is_anchor], parents, begins_passage)
+        _ = anchors.ancestors  # for which the host waits, before it has given a GPU much to do
+        of_anchor = (owner >= 0).nonzero()[:, 0]
         is_end = (owner >= 0) & (owner != F.pad(owner[1:], (0, 1), value=-1))
 
         dtype = widened(words.weight[:0]).dtype
@@ -518,19 +521,19 @@ class TreeBertLayers(nn.Module):
         own = torch.zeros_like(sums[1:])
         token_vectors, read = [], []
         for tokens, first, layout in self._batches(position_ids):
+            ends = is_end[tokens].nonzero()[:, 0]
+            owner_of_end = owner[tokens[ends]]
             some = words(ids[tokens]) if embedded is None else embedded[tokens]
             states = self.encoder(self.embeddings(some, position_ids[tokens]), layout)
             if self.token_head is not None:
                 token_vectors.append(F.normalize(widened(self.token_head(states)), dim=-1))
                 read.append(tokens)
             states = widened(states)
-            ends = is_end[tokens].nonzero()[:, 0]
-            owner_of_end = owner[tokens[ends]]
             own.index_add_(0, owner_of_end, states[ends])
             sums.index_add_(0, 1 + owner[tokens], states)  # those of [CLS] into the first row
             sums.index_add_(0, 1 + owner_of_end, states[first[ends]])
         vectors = self.pooling(sums[1:], own, anchors)
-        in_order = torch.cat(read).argsort()[owner >= 0] if read else None
+        in_order = torch.cat(read).argsort()[of_anchor] if read else None
         return NetworkOutput(
             embeddings=vectors,
             salience=self.salience(own, vectors, anchors),
