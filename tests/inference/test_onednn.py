@@ -7,10 +7,8 @@ from torch import nn
 from foveate import Document, Encoder
 from foveate.inference import encoder as encoder_module
 from foveate.inference import onednn
-from foveate.inference.onednn import OneDNNLinear, OneDNNTreeBertLayer, use_onednn
+from foveate.inference.onednn import OneDNNLinear, OneDNNResidual, use_onednn
 from foveate.models.tree_bert_network import NetworkConfig, TreeBertEncoder, TreeBertLayer
-from foveate.ops.tree_attention import Tree
-from foveate.ops.tree_attention.families import batch_families
 from tests.numerics import relative_error
 from tests.tree_bert import save_tree_bert
 
@@ -83,30 +81,20 @@ def test_a_residual_connection_keeps_its_dtype():
     assert relative_error(output, linear(x.bfloat16()).float() + residual) < 1e-6
 
 
-TREE = Tree.from_parents([-1, -1, -1, 0, 0, 1])
+PASSAGES = [(1, 1), (2, 3)]  # one of a single token, and two of three
 
 
-def read(layers, x):
-    [batch] = batch_families(TREE.parent, TREE.first_child, TREE.num_children, 99)
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_layers_of_tree_bert(activation):
+    layers, x = layers_of(activation), torch.randn(7, 32)
+    expected = layers(x, PASSAGES)
+    use_onednn(layers, torch.float32)
+    assert isinstance(layers.layer[0].attention.output, OneDNNResidual)
+    # What cannot be fused is left as it is.
+    assert isinstance(layers.layer[0].intermediate, OneDNNLinear) == (activation == "gelu")
+    assert not any(isinstance(module, nn.Linear) for module in layers.modules())
     with torch.inference_mode():
-        return torch.empty_like(x).index_copy_(0, batch.nodes, layers.read(x[batch.nodes], batch))
-
-
-def test_layers_of_tree_bert():
-    layers, x = layers_of(), torch.randn(len(TREE), 32)
-    expected = layers(x, TREE)  # as they are trained
-    use_onednn(layers, torch.float32)
-    assert all(isinstance(layer, OneDNNTreeBertLayer) for layer in layers.layer)
-    assert relative_error(read(layers, x), expected) < 1e-6
-
-
-def test_an_activation_that_cannot_be_fused_is_left_as_it_is():
-    pytest.importorskip("transformers")
-    layers, x = layers_of("relu"), torch.randn(len(TREE), 32)
-    expected = layers(x, TREE)
-    use_onednn(layers, torch.float32)
-    assert isinstance(layers.layer[0].intermediate.dense, OneDNNLinear)
-    assert relative_error(read(layers, x), expected) < 1e-6
+        assert relative_error(layers(x, PASSAGES), expected) < 1e-6
 
 
 def test_a_dtype_that_the_processor_lacks_changes_nothing(monkeypatch):

@@ -64,7 +64,14 @@ WRITERS = ("hdt_ed", "fovea", "vcc_t5", "fast_t5", "fast_longt5", "fast_global_l
 IDS = torch.tensor([[1, 2, 3, 10, 11, 3, 12, 2, 3, 13], [1, 2, 3, 14, 15, 3, 16, 0, 0, 0]])
 MASK = (IDS > 0).long()
 PARENTS = torch.tensor([[-1, 0, 1, 2, 2, 1, 5, 0, 7, 8], [-1, 0, 1, 2, 2, 1, 5, -1, -1, -1]])
-TYPES = torch.tensor([[3, 2, 4, 0, 1, 4, 1, 2, 4, 1], [3, 2, 4, 0, 1, 4, 1, -1, -1, -1]])
+PASSAGES = {
+    "position_ids": torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2, 3, 4], [0, 1, 2, 0, 1, 2, 3, 0, 0, 0]]),
+    "anchor_ids": torch.tensor(
+        [[-1, 2, 2, 3, 3, -1, 5, 5, 5, 5], [-1, 1, 1, -1, 2, 2, 2, -1, -1, -1]]
+    ),
+    "anchor_parents": torch.tensor([[-1, 0, 1, 1, 0, 4], [-1, 0, 0, -1, -1, -1]]),
+    "anchor_kinds": torch.tensor([[3, 2, 1, 1, 2, 1], [3, 1, 1, -1, -1, -1]]),
+}
 LABELS = torch.tensor([[20, 21, 22, 1], [30, 31, 1, -100]])
 
 
@@ -72,10 +79,10 @@ def build(name):
     """Make a small model and a padded batch for it."""
     torch.manual_seed(0)
     batch = {"input_ids": IDS, "attention_mask": MASK}
-    if name in ("hdt", "rotary_hdt", "hdt_ed", "tree_bert"):
+    if name in ("hdt", "rotary_hdt", "hdt_ed"):
         batch["parent_ids"] = PARENTS
     if name == "tree_bert":
-        batch["node_types"] = TYPES
+        batch |= PASSAGES
     else:
         batch["labels"] = LABELS if name in WRITERS else IDS.masked_fill(MASK == 0, -100)
     return MODELS[name]().eval(), batch

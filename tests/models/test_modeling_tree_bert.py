@@ -19,31 +19,15 @@ from transformers import (
 from foveate import Document
 from foveate.models import tree_bert_network
 from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
-from foveate.models.tree_bert_network import Anchors
-from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import TreeBertProcessor
-from foveate.preprocessing.collate import pack_trees
-from foveate.preprocessing.tree import NODE_TYPES, TreeNodes
+from foveate.preprocessing.collate import pack_passages
+from foveate.preprocessing.tree import NODE_TYPES, passage_columns
 from tests.numerics import relative_error
-from tests.synchronization import no_waiting
 from tests.tree_bert import SIZES, tree_bert
 
-TOKEN, SENTENCE, PASSAGE = (NODE_TYPES[name] for name in ("token", "sentence", "passage"))
+SENTENCE = NODE_TYPES["sentence"]
 TOLERANCE = 1e-6  # sinusoids and places are computed in float32
-
-
-def nodes_of(kinds, parents, tokens, passages):
-    """Build a tree of passages."""
-    nodes = TreeNodes.from_pieces(
-        kinds,
-        parents,
-        tokens,
-        passages,
-        {"document": 1, "section": 2, "sentence": 3},
-        passage_type=PASSAGE,
-        closing_type=SENTENCE,
-    )
-    return {name: getattr(nodes, name) for name in ("input_ids", "parent_ids", "node_types")}
+CLS = 1
 
 
 @st.composite
@@ -72,7 +56,7 @@ def trees(draw, max_depth=4):
         add("sentence", -1)
     else:
         add_below(add("document", -1), 1)
-    return nodes_of(kinds, parents, tokens, passages)
+    return passage_columns(kinds, parents, tokens, passages, CLS)
 
 
 def layer_norm(weights, name, x):
@@ -85,28 +69,23 @@ def linear(weights, name, x):
     return F.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
-def reference(model, input_ids, parent_ids, node_types):
-    """Embedding and salience of each anchor but passages, in reading order."""
+def reference(model, input_ids, position_ids, anchor_ids, anchor_parents, anchor_kinds):
+    """Vector and salience of each anchor, and the vector of each token but [CLS]."""
     weights, heads = dict(model.named_parameters()), model.config.num_attention_heads
     size = model.config.hidden_size
-    ids, parents, types = input_ids.tolist(), parent_ids.tolist(), node_types.tolist()
-    nodes = range(len(ids))
-    anchors = [i for i in nodes if types[i] != TOKEN]
-    passage = [parents[i] if types[i] in (TOKEN, SENTENCE) else i for i in nodes]
+    ids, positions, owners = input_ids.tolist(), position_ids.tolist(), anchor_ids.tolist()
+    parents, kinds = anchor_parents.tolist(), anchor_kinds.tolist()
+    tokens, anchors = range(len(ids)), range(len(parents))
+    first = [i - position for i, position in enumerate(positions)]  # of each one's passage
 
-    rows = []
-    for i in nodes:
-        below = [j for j in nodes if parents[j] == passage[i]]
-        rows.append(
-            weights["embeddings.word_embeddings.weight"][ids[i]]
-            + weights["embeddings.token_type_embeddings.weight"][0]
-            + weights["embeddings.position_embeddings.weight"][
-                0 if passage[i] == i else 1 + below.index(i)
-            ]
-        )
-    x = layer_norm(weights, "embeddings.LayerNorm", torch.stack(rows))
-
-    allowed = torch.tensor([[passage[i] == passage[j] for j in nodes] for i in nodes])
+    x = (
+        weights["embeddings.word_embeddings.weight"][ids]
+        + weights["embeddings.token_type_embeddings.weight"][0]
+        + weights["embeddings.position_embeddings.weight"][positions]
+    )
+    x = layer_norm(weights, "embeddings.LayerNorm", x)
+    passage = torch.tensor(first)
+    allowed = passage[:, None] == passage
     for layer in range(model.config.num_hidden_layers):
         name = f"encoder.layer.{layer}"
         qkv = linear(weights, f"{name}.attention.self.qkv", x)
@@ -124,56 +103,52 @@ def reference(model, input_ids, parent_ids, node_types):
             weights, f"{name}.output.LayerNorm", x + linear(weights, f"{name}.output.dense", inner)
         )
 
-    def below(i):
-        """The anchors below i in reading order, and i."""
-        return [i, *(k for j in anchors if parents[j] == i for k in below(j))]
+    def below(a):
+        """The anchors below a in reading order, and a."""
+        return [a, *(c for b in anchors if parents[b] == a for c in below(b))]
 
+    own = {a: [i for i in tokens if owners[i] == a] for a in anchors}
     vectors = {}
-    for i in anchors:
-        if types[i] == SENTENCE:
-            states = [x[parents[i]], x[i]]
-            j = i - 1  # backwards to the end of the sentence before, or the passage's anchor
-            while types[j] == TOKEN:
-                states.append(x[j])
-                j -= 1
-            vectors[i] = F.normalize(sum(states) / len(states), dim=0)
-    for i in anchors:
-        if types[i] != SENTENCE:
+    for a in anchors:
+        if kinds[a] == SENTENCE:
+            states = [x[first[own[a][0]]], *x[own[a]]]
+            vectors[a] = F.normalize(sum(states) / len(states), dim=0)
+    for a in anchors:
+        if kinds[a] != SENTENCE:
             total = torch.zeros(size, dtype=x.dtype)
-            for s in below(i):
-                if types[s] == SENTENCE:
-                    w = torch.sigmoid(weights["pooling.sentence"] @ x[s] + weights["pooling.bias"])
+            for s in below(a):
+                if kinds[s] == SENTENCE:
+                    end = x[own[s][-1]]
+                    w = torch.sigmoid(weights["pooling.sentence"] @ end + weights["pooling.bias"])
                     total = total + w * vectors[s]
-            vectors[i] = F.normalize(total, dim=0)
+            vectors[a] = F.normalize(total, dim=0)
 
-    def section_of(i):
-        above = i if parents[i] < 0 else parents[i]
-        return parents[above] if types[i] == SENTENCE and parents[above] >= 0 else above
-
-    def among_siblings(i):
-        same = [i]
-        if parents[i] >= 0:
-            same = [j for j in anchors if parents[j] >= 0 and section_of(j) == section_of(i)]
-            same = sorted((j for j in same if types[j] != PASSAGE), key=lambda j: types[j])
-        index, number = same.index(i) if i in same else 0, len(same)
+    def among_siblings(a):
+        same = [b for b in anchors if parents[b] == parents[a]] if parents[a] >= 0 else [a]
+        same.sort(key=lambda b: kinds[b])
+        index, number = same.index(a), len(same)
         return [index / max(1, number - 1), 1 / (1 + index), 1 / (number - index)]
 
-    salience = {i: torch.zeros((), dtype=x.dtype) for i in anchors}
-    for order, i in enumerate(anchors, start=1):
-        if types[i] != SENTENCE:
+    # In reading order, a passage is a node before its first sentence.
+    order, nodes = {}, 0
+    for a in anchors:
+        nodes += 1 + (own[a] != [] and positions[own[a][0]] == 1)
+        order[a] = nodes
+    salience = {a: torch.zeros((), dtype=x.dtype) for a in anchors}
+    for a in anchors:
+        if kinds[a] != SENTENCE:
             continue
-        section, root = section_of(i), anchors[0]
-        of_section, of_document = vectors[section], vectors[root]
+        section = max(parents[a], 0)
         features = [
-            x[i],
-            *(math.sqrt(size) * y for y in (vectors[i], of_section, of_document)),
-            torch.stack([vectors[i] @ of_section, vectors[i] @ of_document]),
+            x[own[a][-1]],
+            *(math.sqrt(size) * vectors[b] for b in (a, section, 0)),
+            torch.stack([vectors[a] @ vectors[section], vectors[a] @ vectors[0]]),
             torch.tensor(
                 [
-                    *among_siblings(i),
+                    *among_siblings(a),
                     *among_siblings(section),
-                    order / len(anchors),
-                    math.log(len(anchors)) / 5,
+                    order[a] / nodes,
+                    math.log(nodes) / 5,
                 ]
             ),
         ]
@@ -184,80 +159,60 @@ def reference(model, input_ids, parent_ids, node_types):
             weights["salience.norm.bias"],
         )
         inner = F.gelu(linear(weights, "salience.dense", normed))
-        salience[i] = linear(weights, "salience.output", inner)[0]
-    shown = [i for i in anchors if types[i] != PASSAGE]
-    return [torch.stack([values[i] for i in shown]) for values in (vectors, salience)]
+        salience[a] = linear(weights, "salience.output", inner)[0]
+    of_tokens = F.normalize(x[position_ids > 0] @ weights["token_head.weight"].T, dim=-1)
+    return *(torch.stack([values[a] for a in anchors]) for values in (vectors, salience)), of_tokens
 
 
 def pad(documents, lefts):
     """Pad each document on the left or on the right, with numbers that nobody may read."""
-    longest = max(len(document["input_ids"]) for document in documents)
-    batch = {name: [] for name in ("input_ids", "parent_ids", "node_types", "attention_mask")}
-    starts = []
-    for document, is_left in zip(documents, lefts, strict=True):
-        number = len(document["input_ids"])
-        left = longest - number if is_left else 0
-        right = longest - number - left
-        starts.append(left)
-        parents = document["parent_ids"]
-        columns = {
-            **document,
-            "parent_ids": torch.where(parents < 0, -1, parents + left),
-            "attention_mask": torch.ones_like(parents),
-        }
-        padding = {"input_ids": 7, "parent_ids": 3, "node_types": -1, "attention_mask": 0}
-        for name, column in columns.items():
-            batch[name].append(F.pad(column, (left, right), value=padding[name]))
-    return {name: torch.stack(columns) for name, columns in batch.items()}, starts
-
-
-def in_reading_order(output):
-    order = output.anchor_indices.argsort()
-    return output.embeddings[order], output.salience[order]
+    batch = {}
+    for name in ("attention_mask", *documents[0]):
+        is_of_tokens = not name.startswith("anchor_") or name == "anchor_ids"
+        padding = {"attention_mask": 0, "anchor_parents": 3, "anchor_kinds": -1}.get(name, 7)
+        columns = [d.get(name, torch.ones_like(d["input_ids"])) for d in documents]
+        longest = max(map(len, columns))
+        batch[name] = torch.stack(
+            [
+                F.pad(x, (missing, 0) if is_left and is_of_tokens else (0, missing), value=padding)
+                for x, is_left in zip(columns, lefts, strict=True)
+                for missing in [longest - len(x)]
+            ]
+        )
+    return batch
 
 
 @pytest.fixture(scope="module")
 def model():
-    return tree_bert().double()
+    return tree_bert(token_size=6).double()
 
 
-@given(st.lists(st.tuples(trees(), st.booleans()), min_size=1, max_size=3))
-def test_the_model_is_the_dense_reference(model, drawn):
+@given(st.lists(st.tuples(trees(), st.booleans()), min_size=1, max_size=3), st.integers(1, 20))
+def test_the_model_is_the_dense_reference(model, drawn, batch_tokens):
     documents, lefts = zip(*drawn, strict=True)
-    batch, starts = pad(documents, lefts)
-    with torch.no_grad():
-        output = model(**batch)
+    assume(any(len(document["input_ids"]) for document in documents))
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tree_bert_network, "_BATCH_TOKENS_ON_CPU", batch_tokens)
+        output = model(**pad(documents, lefts))
         expected = [reference(model, **document) for document in documents]
-    vectors, salience = (torch.cat(parts) for parts in zip(*expected, strict=True))
-    assert relative_error(in_reading_order(output)[0], vectors) < TOLERANCE
+    vectors, salience, tokens = (torch.cat(parts) for parts in zip(*expected, strict=True))
+    assert relative_error(output.embeddings, vectors) < TOLERANCE
+    assert output.token_vectors.shape == tokens.shape
+    assert relative_error(output.token_vectors, tokens) < TOLERANCE
     # Places are float32; what they add up to may cancel.
-    difference = torch.linalg.vector_norm(in_reading_order(output)[1] - salience)
+    difference = torch.linalg.vector_norm(output.salience - salience)
     assert difference < TOLERANCE * (1 + torch.linalg.vector_norm(salience))
-    length = batch["input_ids"].shape[1]
-    positions = [
-        row * length + start + i
-        for row, (start, document) in enumerate(zip(starts, documents, strict=True))
-        for i, kind in enumerate(document["node_types"].tolist())
-        if kind not in (TOKEN, PASSAGE)
-    ]
-    assert output.anchor_indices.sort().values.tolist() == positions
 
 
 @given(st.lists(trees(), min_size=1, max_size=3))
 @settings(max_examples=20)
 def test_packed_documents_give_what_each_gives_alone(model, documents):
-    lengths = torch.tensor([len(document["input_ids"]) for document in documents])
-    positions = torch.arange(int(lengths.sum())).split(lengths.tolist())
-    numbered = [{**d, "position": p} for d, p in zip(documents, positions, strict=True)]
-    packed = pack_trees(numbered, ("input_ids", "node_types", "position"))
-    position = packed.pop("position")[0]
+    assume(all(len(document["input_ids"]) for document in documents))
     with torch.no_grad():
-        alone = [in_reading_order(model(**{k: x[None] for k, x in d.items()})) for d in documents]
-        together = model(**packed)
-    order = position[together.anchor_indices].argsort()
-    found = together.embeddings[order], together.salience[order]
-    for one, expected in zip(found, zip(*alone, strict=True), strict=True):
-        assert relative_error(one, torch.cat(expected)) < 1e-12
+        alone = [model(**pack_passages([document])) for document in documents]
+        together = model(**pack_passages(documents))
+    for name, found in together.items():
+        assert relative_error(found, torch.cat([one[name] for one in alone])) < 1e-12, name
 
 
 def gradients(model, loss):
@@ -266,19 +221,19 @@ def gradients(model, loss):
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
-def weighted_sum(vectors, salience):
+def weighted_sum(vectors, salience, tokens):
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(vectors.shape, generator=generator, dtype=vectors.dtype)
-    return (weights * vectors).sum() + (weights[:, 0] * salience).sum()
+    of_tokens = torch.randn(tokens.shape, generator=generator, dtype=tokens.dtype)
+    return (weights * vectors).sum() + (weights[:, 0] * salience).sum() + (of_tokens * tokens).sum()
 
 
 @given(trees())
 @settings(max_examples=15)
 def test_gradients_are_those_of_the_dense_reference(model, document):
-    assume((document["node_types"] == SENTENCE).any())
+    assume((document["anchor_kinds"] == SENTENCE).any())
     expected = gradients(model, weighted_sum(*reference(model, **document)))
-    output = model(**{name: column[None] for name, column in document.items()})
-    found = gradients(model, weighted_sum(*in_reading_order(output)))
+    found = gradients(model, weighted_sum(*model(**pack_passages([document])).to_tuple()))
     for name, gradient in expected.items():
         # Shifting all keys changes nothing, so the gradient of their bias is rounding alone.
         if not name.endswith("key.bias") and gradient.norm() > 1e-9:
@@ -290,42 +245,28 @@ def test_gradients_are_those_of_the_dense_reference(model, document):
 def example():
     kinds = ["document", "sentence", "section", "sentence", "sentence", "section"]
     tokens = [[], [7, 8], [], [9, 10, 11], [12], []]
-    nodes = nodes_of(kinds, [-1, 0, 0, 2, 2, 0], tokens, [0, 1, 2, 3, 3, 5])
-    return {name: column[None] for name, column in nodes.items()}
+    columns = passage_columns(kinds, [-1, 0, 0, 2, 2, 0], tokens, [0, 1, 2, 3, 3, 5], CLS)
+    return pack_passages([columns])
 
 
 def test_gradient_checkpointing_changes_no_gradient(example):
-    model = tree_bert(hidden_dropout_prob=0.0, salience_dropout=0.0).double().train()
-    expected = gradients(model, weighted_sum(*in_reading_order(model(**example))))
+    options = {"hidden_dropout_prob": 0.0, "salience_dropout": 0.0, "token_size": 6}
+    model = tree_bert(**options).double().train()
+    expected = gradients(model, weighted_sum(*model(**example).to_tuple()))
     getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
     calls = []
     model.encoder.layer[0].intermediate.register_forward_hook(lambda *_: calls.append(1))
-    found = gradients(model, weighted_sum(*in_reading_order(model(**example))))
+    found = gradients(model, weighted_sum(*model(**example).to_tuple()))
     assert len(calls) == 2  # once more in the backward pass
     for name, gradient in expected.items():
         assert torch.equal(found[name], gradient), name
-
-
-def test_without_gradients_passages_are_read_some_at_a_time(model, example, monkeypatch):
-    expected = model(**example)
-    monkeypatch.setattr(tree_bert_network, "_TOKENS_IN_CACHE", 3)
-    sizes = []
-    hook = model.encoder.layer[0].intermediate.register_forward_hook(
-        lambda module, inputs, output: sizes.append(len(output))
-    )
-    with torch.no_grad():
-        output = model(**example)
-    hook.remove()
-    assert len(sizes) == 2  # the title, and the passage of two sentences
-    assert relative_error(output.embeddings, expected.embeddings) < 1e-12
-    assert relative_error(output.salience, expected.salience) < 1e-12
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_weights_of_any_precision(dtype, model, example):
     expected = model(**example)
     with torch.no_grad():
-        output = tree_bert().to(dtype)(**example)
+        output = tree_bert(token_size=6).to(dtype)(**example)
     assert output.embeddings.dtype == output.salience.dtype == torch.float32
     bound = {torch.bfloat16: 5e-2, torch.float16: 5e-3, torch.float32: 1e-5}[dtype]
     assert relative_error(output.embeddings, expected.embeddings) < bound
@@ -333,12 +274,12 @@ def test_weights_of_any_precision(dtype, model, example):
 
 def test_only_sentences_are_salient_and_only_empty_sections_have_no_vector(model, example):
     output = model(**example)
-    kinds = example["node_types"].flatten()[output.anchor_indices]
+    kinds = example["anchor_kinds"][0]
     assert ((output.salience != 0) == (kinds == SENTENCE)).all()
-    is_empty = output.anchor_indices == example["input_ids"].shape[1] - 1  # the last section
+    is_empty = torch.arange(len(kinds)) == len(kinds) - 1  # the last section
     assert relative_error(output.embeddings.norm(dim=1), 1.0 - is_empty.double()) < 1e-12
     as_tuple = model(**example, return_dict=False)
-    assert torch.equal(as_tuple[1], output.embeddings)
+    assert torch.equal(as_tuple[0], output.embeddings)
 
 
 def test_a_checkpoint_is_saved_and_loaded_by_the_auto_classes(tmp_path, tokenizer):
@@ -387,7 +328,7 @@ def test_berts_weights_load_and_nothing_is_added_to_them(kind, tmp_path, example
         if name.startswith("pooling."):
             assert (own[name] == 0).all(), name
     # Without weights in the pooling, sections and the document are means of their sentences.
-    vectors = in_reading_order(model(**example))[0]
+    vectors = model(**example).embeddings
     document, title, section, first, second, empty = vectors
     assert relative_error(document, F.normalize(title + first + second, dim=0)) < 1e-5
     assert relative_error(section, F.normalize(first + second, dim=0)) < 1e-5
@@ -400,25 +341,20 @@ def test_a_checkpoint_of_another_type_is_refused(tmp_path):
         TreeBertModel.from_pretrained(tmp_path)
 
 
-def test_missing_inputs_are_named(model, example):
-    ids, parents, types = (example[x] for x in ("input_ids", "parent_ids", "node_types"))
-    with pytest.raises(ValueError, match="node_types are missing: prepare documents with"):
-        model(ids, parent_ids=parents)
-    with pytest.raises(ValueError, match="parent_ids are missing: prepare documents with"):
-        model(ids, node_types=types)
-    embeddings = model.get_input_embeddings()(ids)
-    for ids_or_none in ({}, {"input_ids": ids}):
-        with pytest.raises(ValueError, match="needs input_ids, and does not support inputs_embeds"):
-            model(**ids_or_none, inputs_embeds=embeddings, parent_ids=parents, node_types=types)
-    cycle = parents.clone()
-    cycle[0, 0] = 1
-    with pytest.raises(ValueError, match="its own ancestor"):
-        model(ids, parent_ids=cycle, node_types=types)
-    tree = Tree.from_parents(parents[0])
-    with pytest.raises(ValueError, match="must be in level order"):
-        model(ids, node_types=types, tree=tree)
-    with pytest.raises(ValueError, match="11 nodes are misplaced: tokens and sentences belong"):
-        model(ids, parent_ids=parents, node_types=torch.zeros_like(types))
+@pytest.mark.parametrize("name", ["position_ids", "anchor_ids", "anchor_parents", "anchor_kinds"])
+def test_missing_inputs_are_named(name, model, example):
+    del example[name]
+    with pytest.raises(ValueError, match=f"{name}.* missing: prepare documents with a TreeBertPro"):
+        model(**example)
+
+
+def test_inputs_of_other_kinds_are_refused(model, example):
+    embeddings = model.get_input_embeddings()(example["input_ids"])
+    with pytest.raises(ValueError, match="needs input_ids, and does not support inputs_embeds"):
+        model(**example, inputs_embeds=embeddings)
+    example["anchor_parents"][0, 0] = 1
+    with pytest.raises(ValueError, match="anchor_parents must precede their children"):
+        model(**example)
 
 
 @pytest.mark.parametrize("name", ["output_hidden_states", "output_attentions"])
@@ -433,51 +369,3 @@ def test_the_vocabulary_can_grow(example):
     model.resize_token_embeddings(64)
     assert model.config.vocab_size == 64
     assert torch.equal(model(**example).embeddings, expected)
-
-
-@pytest.mark.parametrize(
-    "types",
-    [
-        [3, 2, 0, 1],  # a token in a section
-        [3, 4, 1, 1],  # a sentence in a sentence
-        [3, 4, 4, 1],  # a passage in a passage
-        [3, 4, 2, 1],  # a section in a passage
-        [0, 3, 4, 1],  # a document below a token
-    ],
-)
-def test_misplaced_nodes_are_refused(types, model):
-    document = {
-        "input_ids": torch.tensor([[1, 2, 3, 4]]),
-        "parent_ids": torch.tensor([[-1, 0, 1, 2]]),
-        "node_types": torch.tensor([types]),
-    }
-    with pytest.raises(ValueError, match="nodes are misplaced: tokens and sentences belong"):
-        model(**document)
-
-
-def test_a_passage_that_ends_within_a_sentence_is_refused(model):
-    document = {
-        "input_ids": torch.tensor([[1, 2, 3, 4, 5]]),
-        "parent_ids": torch.tensor([[-1, 0, 1, 1, 1]]),
-        "node_types": torch.tensor([[3, 4, 0, 1, 0]]),
-    }
-    with pytest.raises(ValueError, match="1 passages do not end with the last token of a sentence"):
-        model(**document)
-
-
-def test_the_device_is_asked_once_for_its_anchors():
-    parents = [-1, 0, 1, 2, 2, 1, 5, 0, 7, 8, 8]
-    types = [3, 2, 4, 0, 1, 4, 1, 2, 4, 1, 1]
-    tree = Tree.from_parents(torch.tensor(parents))
-    assert tree.level_sizes
-    node_types = tree.to_level_order(torch.tensor(types))
-    with no_waiting(except_for=1):
-        anchors = Anchors.from_tree(tree.in_level_order, node_types)
-        sums = anchors.sum_below(torch.ones_like(anchors.parent))
-        depth = anchors.sum_above(torch.ones_like(anchors.parent))
-        root, section, shown = anchors.root, anchors.section, anchors.without_passages
-    assert sums.tolist() == [10, 5, 4, 2, 2, 3, 1, 1, 1, 1]
-    assert depth.tolist() == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4]
-    assert root.tolist() == [0] * 10
-    assert section.tolist() == [0, 0, 0, 1, 1, 2, 1, 1, 2, 2]
-    assert shown.tolist() == [0, 1, 2, 6, 7, 8, 9]

@@ -13,7 +13,12 @@ from transformers import AutoProcessor, PreTrainedTokenizerFast
 
 from foveate import Document
 from foveate.models.tree_bert import TreeBertConfig
-from foveate.preprocessing import TreeBertProcessor, load_processor, processor_for
+from foveate.preprocessing import (
+    TreeBertProcessor,
+    load_processor,
+    pack_passages,
+    processor_for,
+)
 from foveate.preprocessing.tree import NODE_TYPES, Anchor, join_into_passages, outline
 
 CLS, SEP = 101, 102
@@ -31,22 +36,17 @@ def processor(tokenizer):
     return TreeBertProcessor(tokenizer)
 
 
-def depths(parent_ids):
+def depths(parents):
     found = []
-    for parent in parent_ids.tolist():
+    for parent in parents.tolist():
         found.append(0 if parent < 0 else found[parent] + 1)
     return found
 
 
 def passages_of(features):
-    """The ids of each passage, its anchor first."""
-    ids, parents = features["input_ids"].tolist(), features["parent_ids"].tolist()
-    types = features["node_types"].tolist()
-    found = {i: [ids[i]] for i, kind in enumerate(types) if kind == NODE_TYPES["passage"]}
-    for i, parent in enumerate(parents):
-        if parent in found:
-            found[parent].append(ids[i])
-    return list(found.values())
+    """The ids of each passage."""
+    starts = (features["position_ids"] == 0).nonzero()[1:, 0]
+    return [ids.tolist() for ids in features["input_ids"].tensor_split(starts)]
 
 
 def test_every_passage_of_one_sentence_is_read_as_bert_reads_it(tokenizer):
@@ -56,35 +56,24 @@ def test_every_passage_of_one_sentence_is_read_as_bert_reads_it(tokenizer):
     assert passages_of(features) == tokenizer(texts)["input_ids"]
 
 
-def test_trees_have_a_level_for_every_level_of_nesting(processor, tokenizer):
+def test_outlines_have_a_level_for_every_level_of_nesting(processor, tokenizer):
     features = processor.features(DEEP)
-    types = features["node_types"]
-    anchors = (types != NODE_TYPES["token"]) & (types != NODE_TYPES["sentence"])
-    assert (features["input_ids"][anchors] == CLS).all()
-    depth = list(compress(depths(features["parent_ids"]), anchors.tolist()))
-    assert depth == [0, 1, 1, 2, 2, 3, 3, 4, 1, 2]
+    kinds, depth = features["anchor_kinds"], depths(features["anchor_parents"])
+    is_sentence = kinds == NODE_TYPES["sentence"]
+    assert list(compress(depth, (~is_sentence).tolist())) == [0, 1, 2, 3, 1]
+    assert list(compress(depth, is_sentence.tolist())) == [1, 2, 2, 2, 3, 3, 4, 4, 2, 2]
     flat = TreeBertProcessor(tokenizer, levels=3).features(DEEP)
-    assert max(depths(flat["parent_ids"])) == 3
+    assert max(depths(flat["anchor_parents"])) == 2
     assert len(passages_of(flat)) == len(passages_of(features)) - 1  # the title is in a section
 
 
-def test_a_forest_is_its_trees_one_after_the_other(processor):
+def test_documents_together_are_what_each_is_alone(processor):
     outlines = [outline(document) for document in (DEEP, Document.from_text("Cod swim."), DEEP)]
-    forest, owners = processor.tree(*outlines)
-    nodes = anchors = 0
-    for own in outlines:
-        tree, _ = processor.tree(own)
-        size = len(tree.input_ids)
-        here = slice(nodes, nodes + size)
-        for name in ("input_ids", "node_types", "positions"):
-            assert torch.equal(getattr(forest, name)[here], getattr(tree, name))
-        is_root = tree.parent_ids < 0
-        shifted = torch.where(is_root, -1, tree.parent_ids + nodes)
-        assert torch.equal(forest.parent_ids[here], shifted)
-        assert torch.equal(forest.piece_idx[here], tree.piece_idx + anchors)
-        nodes, anchors = nodes + size, anchors + len(own)
-    assert len(forest.input_ids) == nodes
-    assert owners == list(range(anchors))
+    together, owners = processor.tree(*outlines)
+    alone = pack_passages([processor.tree(own)[0] for own in outlines])
+    assert together.keys() == alone.keys()
+    assert all(torch.equal(together[name], column[0]) for name, column in alone.items())
+    assert owners == list(range(sum(map(len, outlines))))
 
 
 @given(st.data())
@@ -113,25 +102,22 @@ def test_passages_are_as_long_as_they_may_be(data):
     assert join_into_passages(range(len(anchors)), sizes, anchors, None) == [*range(len(anchors))]
 
 
-def test_sentences_of_a_passage_share_an_anchor_and_end_with_sep(tokenizer):
-    processor = TreeBertProcessor(tokenizer)
+def test_sentences_of_a_passage_follow_each_other_and_end_with_sep(processor, tokenizer):
     features = processor.features(DEEP)
-    types, parents = (features[name].tolist() for name in ("node_types", "parent_ids"))
-    below = {i: [] for i, kind in enumerate(types) if kind == NODE_TYPES["passage"]}
-    for i, parent in enumerate(parents):
-        if parent in below:
-            below[parent].append(i)
-    texts = [tokenizer.decode(features["input_ids"][ids]) for ids in below.values()]
-    assert texts == [
-        "fish [SEP]",
-        "cod [SEP] cod swim. [SEP] they eat. [SEP]",
-        "young cod [SEP] small. [SEP]",
-        "eggs [SEP] round. [SEP]",
-        "eel [SEP] eels are long. [SEP]",
+    assert [tokenizer.decode(ids) for ids in passages_of(features)] == [
+        "[CLS] fish [SEP]",
+        "[CLS] cod [SEP] cod swim. [SEP] they eat. [SEP]",
+        "[CLS] young cod [SEP] small. [SEP]",
+        "[CLS] eggs [SEP] round. [SEP]",
+        "[CLS] eel [SEP] eels are long. [SEP]",
     ]
-    ends = [i for i, kind in enumerate(types) if kind == NODE_TYPES["sentence"]]
-    assert (features["input_ids"][ends] == SEP).all()
-    assert (features["input_ids"] == SEP).sum() == len(ends)
+    ids, anchors = features["input_ids"], features["anchor_ids"]
+    assert torch.equal(anchors < 0, ids == CLS)
+    assert torch.equal(anchors < 0, features["position_ids"] == 0)
+    for i, kind in enumerate(features["anchor_kinds"].tolist()):
+        own = ids[anchors == i].tolist()
+        assert own[-1:] == ([SEP] if kind == NODE_TYPES["sentence"] else [])
+        assert SEP not in own[:-1]
 
 
 def test_a_speaker_is_named_where_a_turn_begins(tokenizer):
@@ -161,26 +147,32 @@ def test_empty_texts_are_closed_and_anchors_of_sections_have_no_tokens(processor
     assert processor.pieces(["", "cod"]) == ([0, 1], [[SEP], [19429, SEP]])
     document = Document.from_sections("", [("", ["Cod."])])
     features = processor.features(document)
-    assert features["node_types"].tolist() == [3, 2, 4, 0, 0, 1]
-    assert features["parent_ids"].tolist() == [-1, 0, 1, 2, 2, 2]
+    assert features["anchor_kinds"].tolist() == [3, 2, 1]
+    assert features["anchor_ids"].tolist() == [-1, 2, 2, 2]
 
 
-def test_batches_have_the_kinds_of_nodes(processor):
+def test_batches_are_padded(processor):
     short = Document.from_sections("", [("", ["Cod."])])
     batch = processor([short, DEEP])
-    assert set(batch) == {"input_ids", "attention_mask", "parent_ids", "node_types"}
-    assert (batch["node_types"][0, 6:] == -1).all()
-    assert (batch["attention_mask"][0] == 0).tolist() == (batch["node_types"][0] == -1).tolist()
+    assert set(batch) == set(processor.columns)
+    assert batch["attention_mask"][0].sum() == 4
+    assert (batch["anchor_ids"][0, 4:] == -1).all()
+    assert (batch["anchor_kinds"][0, 3:] == -1).all()
 
 
-def test_truncation_ends_a_passage_with_sep(tokenizer):
+def test_truncation_ends_with_sep(tokenizer):
     processor = TreeBertProcessor(tokenizer)
-    for longest in range(4, 40):
+    whole = processor.features(DEEP)
+    for longest in range(2, 40):
         processor.max_length = longest
         features = processor.document_features(DEEP)
-        assert len(features["node_types"]) <= longest
-        assert features["node_types"][-1] == NODE_TYPES["sentence"]
+        size, anchors = len(features["input_ids"]), len(features["anchor_kinds"])
+        assert min(longest, len(whole["input_ids"])) - 1 <= size <= longest
+        assert features["anchor_ids"][-1] == anchors - 1
         assert features["input_ids"][-1] == SEP
+        for name, column in features.items():
+            end = -1 if name == "input_ids" else None
+            assert torch.equal(column[:end], whole[name][: len(column)][:end])
 
 
 @pytest.mark.parametrize(
@@ -188,7 +180,7 @@ def test_truncation_ends_a_passage_with_sep(tokenizer):
     [
         ({"passage_tokens": 100}, "passages of 100 tokens are shorter than a sentence may be"),
         ({"passage_tokens": 254}, "passages of 254 tokens are shorter than a sentence may be"),
-        ({"passage_tokens": 512}, "512 tokens and their anchor are longer than the 512 tokens"),
+        ({"passage_tokens": 512}, "512 tokens and their .CLS. are longer than the 512 tokens"),
         ({"passage_tokens": 0}, "passage_tokens must be at least 1 or None, got 0"),
         ({"passage_tokens": 256, "max_sentence_tokens": None}, "shorter than a sentence may be"),
         ({"passage_tokens": None}, "TreeBert reads passages: set passage_tokens"),

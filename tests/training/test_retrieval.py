@@ -250,30 +250,18 @@ def test_a_document_without_candidates_is_the_farthest():
 # Features and batches
 
 
-def texts_of(tokenizer, input_ids, parent_ids, node_types):
+def texts_of(tokenizer, columns, prefix=""):
     """The words of each sentence, and nothing for each section and document."""
-    ids, parents, types = (x.flatten().tolist() for x in (input_ids, parent_ids, node_types))
-    texts, unread = [], {}
-    for token, parent, kind in zip(ids, parents, types, strict=True):
-        if kind == NODE_TYPES["token"]:
-            unread.setdefault(parent, []).append(token)
-        elif kind != NODE_TYPES["passage"]:
-            own = unread.pop(parent, []) if kind == NODE_TYPES["sentence"] else []
-            texts.append(tokenizer.decode(own, skip_special_tokens=True))
-    return texts
-
-
-def pairs_as_texts(tokenizer, columns, targets):
-    documents = texts_of(tokenizer, *columns("{}"))
-    queries = texts_of(tokenizer, *columns("query_{}"))
-    return [(queries[q], documents[a], kind) for q, a, kind in targets.T.tolist()]
+    ids, anchors = columns[f"{prefix}input_ids"], columns[f"{prefix}anchor_ids"]
+    return [
+        tokenizer.decode(ids[anchors == i], skip_special_tokens=True)
+        for i in range(columns[f"{prefix}anchor_kinds"].numel())
+    ]
 
 
 def pairs_of(tokenizer, features):
-    def columns(form):
-        return [features[form.format(x)] for x in ("input_ids", "parent_ids", "node_types")]
-
-    return pairs_as_texts(tokenizer, columns, features["targets"])
+    documents, queries = (texts_of(tokenizer, features, x) for x in ("", "query_"))
+    return [(queries[q], documents[a], kind) for q, a, kind in features["targets"].T.tolist()]
 
 
 def test_targets_point_at_the_words_that_are_asked_for(processor, bert_tokenizer):
@@ -307,8 +295,7 @@ def test_salient_anchors_are_sentences_of_the_summary(processor, bert_tokenizer)
     for seed in range(6):
         features = features_of(Retrieval(), processor, seed)
         for one in features:
-            columns = (one[x] for x in ("input_ids", "parent_ids", "node_types"))
-            texts = texts_of(bert_tokenizer, *columns)
+            texts = texts_of(bert_tokenizer, one)
             salient = [texts[i] for i in one["is_salient"].nonzero()[:, 0].tolist()]
             assert len(texts) == len(one["is_salient"]) == len(one["is_candidate"])
             assert {number for text in salient for number in re.findall(r"\d", text)} <= {"0", "3"}
@@ -324,14 +311,8 @@ def test_a_batch_has_the_pairs_of_its_examples(chunk_tokens, processor, bert_tok
     chunks = len(batch["documents"])
     assert {1: chunks == 3, 150: 1 < chunks <= 3, 10_000: chunks == 1}[chunk_tokens]
 
-    def texts(forests):
-        return [
-            text
-            for forest in forests
-            for text in texts_of(
-                bert_tokenizer, forest["input_ids"], forest["tree"].parent, forest["node_types"]
-            )
-        ]
+    def texts(chunks):
+        return [text for chunk in chunks for text in texts_of(bert_tokenizer, chunk)]
 
     documents, queries, targets = (
         texts(batch["documents"]),
@@ -348,6 +329,13 @@ def test_a_batch_has_the_pairs_of_its_examples(chunk_tokens, processor, bert_tok
     ]
     assert found == [pair for one in examples for pair in pairs_of(bert_tokenizer, one)]
     assert torch.equal(targets["kind"][targets["anchor"]], targets["target_kind"])
+    for chunks, owners, all_texts in (
+        (batch["documents"], targets["token_anchor"], documents),
+        (batch["queries"], targets["token_query"], queries),
+    ):
+        ids = torch.cat([chunk["input_ids"][chunk["anchor_ids"] >= 0] for chunk in chunks])
+        for i, text in enumerate(all_texts):
+            assert bert_tokenizer.decode(ids[owners == i], skip_special_tokens=True) == text
     same = targets["document"][targets["anchor"]] == targets["query_document"][targets["query"]]
     assert same.all()
 

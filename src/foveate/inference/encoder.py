@@ -25,8 +25,8 @@ from foveate.inference.weights import loaded_weights, note_loaded
 from foveate.models.tree_bert_network import TreeBertNetwork, load_network
 from foveate.models.utils import first_position, resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
-from foveate.preprocessing.collate import fill_packs
-from foveate.preprocessing.tree import NODE_TYPES, Anchor, TreeNodes, outline
+from foveate.preprocessing.collate import Features, fill_packs
+from foveate.preprocessing.tree import Anchor, TreeNodes, outline
 from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenizer
 from foveate.progress import progress
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from foveate.preprocessing.hdt import HDTProcessor
+    from foveate.preprocessing.tree_bert import TreeBertProcessor
 
 Context = Literal["sentence", "document", "tree"]
 Item = TypeVar("Item")
@@ -196,7 +197,7 @@ class Encoder:
     def __init__(
         self,
         model: "PreTrainedModel | TreeBertNetwork | None" = None,
-        processor: "HDTProcessor | TreeTokenizer | None" = None,
+        processor: "HDTProcessor | TreeBertProcessor | TreeTokenizer | None" = None,
         context: Context = "tree",
         linear_dtype: torch.dtype = torch.float32,
         languages: Collection[str] | None = None,
@@ -430,11 +431,11 @@ class Encoder:
             closing(self._prepare(self._batches, chunks)) as prepared,
         ):
             for start, chunk, batches in zip(starts, chunks, prepared, strict=True):
-                num_tokens = sum(len(nodes.input_ids) for nodes, _ in batches)
-                for nodes, owners in batches:
+                num_tokens = sum(tokens for _, _, tokens in batches)
+                for nodes, owners, tokens in batches:
                     self._read(nodes).add_to(sums, counts, [start + owner for owner in owners])
                     # In proportion to tokens: the shortest texts come first, many at a time.
-                    advance(sum(map(len, chunk)) * len(nodes.input_ids) // num_tokens)
+                    advance(sum(map(len, chunk)) * tokens // num_tokens)
         return self._finish(sums, counts)
 
     def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
@@ -450,18 +451,25 @@ class Encoder:
         """
         if getattr(self.model.config, "token_size", None) is None or self.context != "tree":
             return None
-        nodes = self.processor.forest(self.processor.pieces([query])[1])
-        output, _, _ = self._run(nodes)
-        vectors: Tensor = output.token_vectors.float().cpu()
+        passages = self.processor.forest(self.processor.pieces([query])[1])
+        vectors: Tensor = self._run(**cast(Features, passages)).token_vectors.float().cpu()
         return vectors
 
-    def _batches(self, texts: Sequence[str]) -> list[tuple[TreeNodes, list[int]]]:
-        """Build forests of texts of similar length, and list the text that each tree is from."""
+    def _batches(self, texts: Sequence[str]) -> list[tuple[TreeNodes | Features, list[int], int]]:
+        """Build forests of texts of similar length.
+
+        Returns:
+            Each forest, the text that each of its trees is from, and its number of tokens.
+        """
         owners, pieces = self.processor.pieces(texts)
         sizes = [1 + len(piece) for piece in pieces]
         by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
         return [
-            (self.processor.forest([pieces[i] for i in batch]), [owners[i] for i in batch])
+            (
+                self.processor.forest([pieces[i] for i in batch]),
+                [owners[i] for i in batch],
+                sum(sizes[i] for i in batch),
+            )
             for batch in fill_packs(by_length, sizes, self._batch_tokens)
         ]
 
@@ -504,7 +512,7 @@ class Encoder:
         return _one_ahead(prepare, items) if ahead else (prepare(item) for item in items)
 
     def _encode_forest(
-        self, outlines: list[list[Anchor]], nodes: TreeNodes, owners: list[int]
+        self, outlines: list[list[Anchor]], nodes: TreeNodes | Features, owners: list[int]
     ) -> list[DocumentVectors]:
         """Encode documents whose nodes are built; see `TreeBuilder.tree`."""
         starts = list(accumulate(map(len, outlines), initial=0))
@@ -531,13 +539,36 @@ class Encoder:
             )
         ]
 
-    def _run(self, nodes: TreeNodes) -> tuple[Any, Tree, Callable[[Tensor], Tensor]]:
-        """Run the model on the nodes of a forest.
+    @torch.inference_mode()
+    def _read(self, nodes: TreeNodes | Features) -> _AnchorSums:
+        """Encode documents whose nodes are built."""
+        return (
+            self._read_tree(nodes) if isinstance(nodes, TreeNodes) else self._read_passages(nodes)
+        )
 
-        Returns:
-            Its output, the forest, and what puts columns of the nodes into its order.
-        """
+    def _run(self, **inputs: Any) -> Any:
+        """Run the model on one sequence; tensors are columns of it."""
         device, dtype = self.model.device, self.linear_dtype
+        rows = {
+            name: x[None].to(device) if isinstance(x, Tensor) else x for name, x in inputs.items()
+        }
+        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+            return self.model(**rows)
+
+    def _read_passages(self, passages: Features) -> _AnchorSums:
+        """Encode documents with a TreeBert."""
+        output = self._run(**passages)
+        vectors = output.embeddings.float().cpu()
+        found = _AnchorSums(vectors, torch.ones(len(vectors), 1), output.salience.float().cpu())
+        if output.token_vectors is None:
+            return found
+        anchor_ids = passages["anchor_ids"]
+        num_tokens = anchor_ids[anchor_ids >= 0].bincount(minlength=len(vectors))
+        return replace(found, tokens=_pack_signs(output.token_vectors).cpu(), num_tokens=num_tokens)
+
+    def _read_tree(self, nodes: TreeNodes) -> _AnchorSums:
+        """Encode documents with an HDT."""
+        device = self.model.device
         builder = device if device.type == "cuda" else torch.device("cpu")  # of the tree
         tree = Tree.from_parents(nodes.parent_ids.to(builder))
         forest = tree.in_level_order.to(device)
@@ -545,23 +576,12 @@ class Encoder:
         def reorder(x: Tensor) -> Tensor:
             return tree.to_level_order(x.to(builder)).to(device)
 
-        inputs = {"input_ids": nodes.input_ids}
-        if self._is_tree_bert:
-            inputs["node_types"] = nodes.node_types
-        else:
-            inputs["position_ids"] = nodes.positions + self._first_position
-        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
-            output = self.model(
-                tree=forest, **{name: reorder(x)[None] for name, x in inputs.items()}
-            )
-        return output, forest, reorder
-
-    @torch.inference_mode()
-    def _read(self, nodes: TreeNodes) -> _AnchorSums:
-        """Encode the nodes of a forest."""
-        device = self.model.device
-        output, forest, reorder = self._run(nodes)
-        piece_idx = reorder(nodes.piece_idx)
+        positions, piece_idx = reorder(nodes.positions), reorder(nodes.piece_idx)
+        output = self._run(
+            tree=forest,
+            input_ids=reorder(nodes.input_ids),
+            position_ids=positions + self._first_position,
+        )
         sums = torch.zeros(int(nodes.piece_idx[-1]) + 1, self.dimension, device=device)
         counts = sums.new_zeros(len(sums), 1)
 
@@ -569,21 +589,8 @@ class Encoder:
             sums.index_add_(0, owner, vectors.float())
             counts.index_add_(0, owner, counts.new_ones(len(owner), 1))
 
-        if self._is_tree_bert:
-            owner = piece_idx[output.anchor_indices]
-            add(output.embeddings, owner)
-            salience = torch.empty_like(output.salience).index_copy_(0, owner, output.salience)
-            found = _AnchorSums(sums.cpu(), counts.cpu(), salience.cpu())
-            if output.token_vectors is None:
-                return found
-            types = reorder(nodes.node_types)
-            is_token = (types == NODE_TYPES["token"]) | (types == NODE_TYPES["sentence"])
-            of_token = piece_idx[is_token]
-            signs = _pack_signs(output.token_vectors)[of_token.argsort(stable=True)].cpu()
-            num_tokens = of_token.bincount(minlength=len(sums)).cpu()
-            return replace(found, tokens=signs, num_tokens=num_tokens)
         hidden_states = output.last_hidden_state[0]
-        is_anchor = reorder(nodes.positions) == 0
+        is_anchor = positions == 0
         add(hidden_states[is_anchor], piece_idx[is_anchor])
         # The anchor of a passage belongs to its first sentence; here the others get it, too.
         is_first = ~is_anchor & (piece_idx != piece_idx.roll(1))
@@ -701,7 +708,7 @@ def _default_encoder() -> Encoder:
 
 def _load(
     path: str,
-) -> "tuple[PreTrainedModel | TreeBertNetwork, HDTProcessor | TreeTokenizer]":
+) -> "tuple[PreTrainedModel | TreeBertNetwork, HDTProcessor | TreeBertProcessor | TreeTokenizer]":
     """Load a checkpoint in float32, without transformers if it is a TreeBert in a folder."""
     processor = load_tree_tokenizer(Path(path))
     network = None if processor is None else load_network(Path(path))

@@ -9,7 +9,7 @@ from foveate.preprocessing.loading import load_saved_processor, load_tokenizer
 from foveate.preprocessing.tree_bert import TreeBertProcessor
 
 
-def load_checkpoint(path: str) -> tuple[PreTrainedModel, HDTProcessor]:
+def load_checkpoint(path: str) -> tuple[PreTrainedModel, HDTProcessor | TreeBertProcessor]:
     """Load an encoder of trees in float32, and its processor.
 
     Raises:
@@ -24,7 +24,8 @@ def load_checkpoint(path: str) -> tuple[PreTrainedModel, HDTProcessor]:
         )
     model = load_model(AutoModel, path, dtype=torch.float32)
     tokenizer = load_tokenizer(path)
-    processor = load_saved_processor(path, tokenizer, (HDTProcessor, TreeBertProcessor))
+    kinds: tuple[type[HDTProcessor | TreeBertProcessor], ...] = HDTProcessor, TreeBertProcessor
+    processor = load_saved_processor(path, tokenizer, kinds)
     if processor is not None:
         return model, processor
     if kind == "hdt":

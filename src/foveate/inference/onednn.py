@@ -7,12 +7,12 @@ weights that are packed once, and activations and residual connections fused int
 float32 results agree within rounding.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from foveate.models.tree_bert_network import TreeBertEncoder, TreeBertLayer
+from foveate.models.tree_bert_network import TreeBertIntermediate, TreeBertResidual
 
 _FREED_BYTES = 31 << 20
 """Bytes that are allocated and freed once, unused, so that batches are faster.
@@ -31,7 +31,7 @@ Without AVX-512, oneDNN's takes four times as long as torch's: with it, a produc
 
 
 def use_onednn(model: nn.Module, dtype: torch.dtype) -> None:
-    """Replace a model's linear layers, and whole TreeBert layers, in place.
+    """Replace a model's linear layers, with what follows them in a TreeBert, in place.
 
     Nothing is replaced where torch was built without oneDNN or the processor does not compute in
     this dtype.
@@ -40,28 +40,28 @@ def use_onednn(model: nn.Module, dtype: torch.dtype) -> None:
         model: A model on the CPU, in evaluation mode.
         dtype: The dtype of its linear layers.
     """
-    if not (torch.backends.mkldnn.is_available() and _computes_in(dtype)):
-        return
-    torch.empty(_FREED_BYTES, dtype=torch.uint8)
-    for module in list(model.modules()):
-        if isinstance(module, TreeBertEncoder):
-            module.layer = nn.ModuleList(map(_fused, cast(list[TreeBertLayer], module.layer)))
-    for parent in list(model.modules()):
-        for name, child in parent.named_children():
-            if isinstance(child, nn.Linear):
-                setattr(parent, name, OneDNNLinear(child))
+    if torch.backends.mkldnn.is_available() and _computes_in(dtype):
+        torch.empty(_FREED_BYTES, dtype=torch.uint8)
+        _replace_parts(model)
+
+
+def _replace_parts(model: nn.Module) -> None:
+    for name, part in model.named_children():
+        match part:
+            case TreeBertIntermediate(activation=nn.GELU(approximate="none")):
+                setattr(model, name, OneDNNLinear(part.dense, activation="gelu"))
+            case TreeBertResidual():
+                setattr(model, name, OneDNNResidual(part))
+            case nn.Linear():
+                setattr(model, name, OneDNNLinear(part))
+            case _:
+                _replace_parts(part)
 
 
 def _computes_in(dtype: torch.dtype) -> bool:
     if dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return dtype == torch.float32
-
-
-def _fused(layer: TreeBertLayer) -> nn.Module:
-    gelu = layer.intermediate.activation
-    is_gelu = isinstance(gelu, nn.GELU) and gelu.approximate == "none"
-    return OneDNNTreeBertLayer(layer) if is_gelu else layer
 
 
 class OneDNNLinear(nn.Module):
@@ -111,34 +111,19 @@ class OneDNNLinear(nn.Module):
         self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
 
 
-class OneDNNTreeBertLayer(nn.Module):
-    """What a `TreeBertLayer` computes before and after its attention.
+class OneDNNResidual(nn.Module):
+    """A `TreeBertResidual` whose sum is fused into its product.
 
     Args:
-        layer: The layer, whose weights are copied.
+        residual: The layer, whose weights are copied.
     """
 
-    def __init__(self, layer: TreeBertLayer) -> None:
+    def __init__(self, residual: TreeBertResidual) -> None:
         super().__init__()
-        attention = layer.attention.self
-        self.num_heads = attention.num_heads
-        self.qkv = OneDNNLinear(attention.qkv)
-        self.attention_output = OneDNNLinear(layer.attention.output.dense)
-        self.attention_norm = layer.attention.output.LayerNorm
-        self.intermediate = OneDNNLinear(layer.intermediate.dense, activation="gelu")
-        self.output = OneDNNLinear(layer.output.dense)
-        self.output_norm = layer.output.LayerNorm
+        self.dense = OneDNNLinear(residual.dense)
+        self.LayerNorm = residual.LayerNorm
 
-    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
-        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        projected: Tensor = self.qkv(hidden_states).unflatten(-1, (3, self.num_heads, -1))
-        return projected.unbind(-3)
-
-    def finish(self, attended: Tensor, hidden_states: Tensor) -> Tensor:
-        """Apply what follows the attention `(nodes, heads, head_dim)`, to every node by itself."""
-        hidden_states = self.attention_norm(
-            self.attention_output(attended.flatten(1), hidden_states)
-        )
-        expanded = self.intermediate(hidden_states)
-        output: Tensor = self.output_norm(self.output(expanded, hidden_states))
+    def forward(self, hidden_states: Tensor, residual: Tensor) -> Tensor:
+        """Project `(tokens, in_features)` and add the input of the layer."""
+        output: Tensor = self.LayerNorm(self.dense(hidden_states, residual))
         return output

@@ -40,25 +40,28 @@ class QueryEncoder:
 
     def encode_queries(self, queries: Sequence[str]) -> Floats:
         """Encode texts: `(texts, dimension)`, of unit length."""
-        return np.stack([self._encode(query) for query in queries])
+        return np.stack([_unit(self._states(query).sum(0)) for query in queries])
+
+    def encode_query_tokens(self, query: str) -> Floats | None:
+        """Encode the tokens of a query, see `Encoder.encode_query_tokens`."""
+        if self._config.get("token_size") is None:
+            return None
+        return _unit(self._states(query)[1:] @ self._weights.get("token_head.weight").T)
 
     def fits(self, query: str) -> bool:
         """Return whether a text is short enough."""
         return len(self._tokenizer.encode(query).ids) <= self._longest
 
-    def _encode(self, text: str) -> Floats:
-        config, weights = self._config, self._weights
-        ids = self._tokenizer.encode(text).ids
-        embeddings = "embeddings."
-        states = weights.rows(f"{embeddings}word_embeddings.weight", ids)
-        states = states + weights.get(f"{embeddings}position_embeddings.weight")[: len(ids)]
-        states += weights.get(f"{embeddings}token_type_embeddings.weight")[0]
-        states = self._norm(states, embeddings)
-        for i in range(config["num_hidden_layers"]):
+    def _states(self, text: str) -> Floats:
+        """Compute the states of the last layer, `(tokens, dimension)`."""
+        weights, ids = self._weights, self._tokenizer.encode(text).ids
+        states = weights.rows("embeddings.word_embeddings.weight", ids)
+        states = states + weights.get("embeddings.position_embeddings.weight")[: len(ids)]
+        states += weights.get("embeddings.token_type_embeddings.weight")[0]
+        states = self._norm(states, "embeddings.")
+        for i in range(self._config["num_hidden_layers"]):
             states = self._layer(states, f"encoder.layer.{i}.")
-        vector = states.sum(0)
-        unit: Floats = vector / np.linalg.norm(vector)
-        return unit
+        return states
 
     def _layer(self, states: Floats, name: str) -> Floats:
         heads = self._config["num_attention_heads"]
@@ -72,12 +75,12 @@ class QueryEncoder:
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         attended = scores / scores.sum(-1, keepdims=True) @ v
         attended = attended.transpose(1, 0, 2).reshape(states.shape)
-        name_of_output = f"{name}attention.output."
-        update = self._linear(attended, f"{name_of_output}dense.")
-        states = self._norm(states + update, name_of_output)
+        states = self._add(states, attended, f"{name}attention.output.")
         inner = _gelu(self._linear(states, f"{name}intermediate.dense."))
-        update = self._linear(inner, f"{name}output.dense.")
-        return self._norm(states + update, f"{name}output.")
+        return self._add(states, inner, f"{name}output.")
+
+    def _add(self, states: Floats, update: Floats, name: str) -> Floats:
+        return self._norm(states + self._linear(update, f"{name}dense."), name)
 
     def _linear(self, states: Floats, name: str) -> Floats:
         weights = self._weights
@@ -134,6 +137,11 @@ class _Weights:
         first, end = self._header[name]["data_offsets"]
         raw = self._bytes[self._start + first : self._start + end].view(np.uint16)
         return raw.reshape(self._header[name]["shape"])
+
+
+def _unit(vectors: Floats) -> Floats:
+    unit: Floats = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return unit
 
 
 def _widen(raw: npt.NDArray[np.uint16]) -> Floats:

@@ -5,17 +5,16 @@ whole sentences; the [SEP] that ends a sentence stands for it. Heads compute the
 sentence, section and document, and the salience of every sentence. A sentence by itself is a
 passage of one sentence.
 
-Inside the model, all documents of a batch are packed in level order.
-
 The layers need torch alone, so that a checkpoint can be read without importing transformers, which
 takes longer than reading a document. `foveate.models.tree_bert` builds a transformers model from
 them, for training and for the Auto classes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
-from itertools import accumulate
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -27,22 +26,26 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from foveate.models.joint_layers import load_parts
-from foveate.models.packing import PackedForest
+from foveate.models.packing import PackedSequences
 from foveate.models.projections import drop
+from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
 from foveate.ops.precision import widened
 from foveate.ops.tree_attention import Tree, tree_attention_qkv
-from foveate.ops.tree_attention.dense import attend_families
-from foveate.ops.tree_attention.families import FamilyBatch, batch_families
+from foveate.ops.tree_attention.dense import attend_equal
+from foveate.preprocessing.collate import fill_packs
 from foveate.preprocessing.tree import NODE_TYPES
 
-_TOKEN, _SENTENCE, _PASSAGE = (NODE_TYPES[name] for name in ("token", "sentence", "passage"))
+Layout = Tree | list[tuple[int, int]]
+"""The passages of a batch: a forest for the kernels, see `Tree`, of which every tree is a passage,
+its [CLS] the root; or, for passages one after another, runs of equal ones: their number and length.
+"""
 
-_TOKENS_PER_CHUNK = 16384
-"""Tokens that go through a feed-forward layer at once in inference, to save memory."""
+_BATCH_TOKENS_ON_CPU = 2048
+"""Tokens of passages that go through all layers at once, so that they stay in cache."""
 
-_TOKENS_IN_CACHE = 2048
-"""Tokens of passages that go through all layers at once on a CPU."""
+_BATCH_TOKENS = 65536
+"""The same on a GPU, where it bounds the memory that a long document takes."""
 
 _ROWS = 128
 """What the rows of a batch are filled up to a multiple of: only blocks of few sizes are reused."""
@@ -106,173 +109,105 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class Anchors:
-    """Sentences, passages, sections and documents of a packed forest, as a forest of their own.
+    """Documents, sections and sentences as a forest, in reading order.
 
     Attributes:
-        nodes: `(anchors,)` int64, their indices among all nodes, ascending.
         kinds: `(anchors,)` int64, see `NODE_TYPES`.
-        parent: `(anchors,)` int64, the index of each one's parent among the anchors, -1 at a root.
-        sibling_idx: `(anchors,)` int64, the index of each one among the anchors that are its
-            siblings; 0 at a root.
-        level_sizes: How many there are on each level, from the roots down.
-        num_passages: How many of them are passages.
+        parents: `(anchors,)` int64, the index of each one's parent, which precedes it; -1 at a
+            root.
+        begins_passage: `(anchors,)` int64, 1 at the first sentence of each passage, else 0.
     """
 
-    nodes: Tensor
     kinds: Tensor
-    parent: Tensor
-    sibling_idx: Tensor
-    level_sizes: list[int]
-    num_passages: int
-
-    @classmethod
-    @uncompiled  # the number of anchors depends on the data
-    def from_tree(cls, tree: Tree, node_types: Tensor) -> "Anchors":
-        """Find the anchors of a forest by the `node_types` `(nodes,)` of its nodes.
-
-        Raises:
-            ValueError: A token or sentence is not in a passage, a passage or section is in one, or
-                a passage does not end with a sentence's last token.
-        """
-        is_anchor = node_types > _TOKEN
-        has_parent = tree.parent >= 0
-        is_in_passage = has_parent & (node_types[tree.parent] == _PASSAGE)
-        is_below = (node_types == _TOKEN) | (node_types == _SENTENCE)
-        is_misplaced = (is_below != is_in_passage) | (has_parent & is_below[tree.parent])
-        is_passage = node_types == _PASSAGE
-        last_child = tree.first_child + tree.num_children - 1
-        is_open = is_passage & (node_types[last_child] != _SENTENCE)
-        per_level = is_anchor.new_zeros(len(tree.level_sizes), dtype=torch.long)
-        per_level = per_level.index_add(0, tree.level, is_anchor.long())
-        counts = torch.stack([is_passage.sum(), is_misplaced.sum(), is_open.sum()])
-        # The only time that the host waits for the device.
-        *level_sizes, num_passages, num_misplaced, num_open = torch.cat(
-            [per_level, counts]
-        ).tolist()
-        if num_misplaced:
-            raise ValueError(
-                f"{num_misplaced} nodes are misplaced: tokens and sentences belong into passages, "
-                "and these into sections and documents; check parent_ids and node_types"
-            )
-        if num_open:
-            raise ValueError(
-                f"{num_open} passages do not end with the last token of a sentence: "
-                "check node_types"
-            )
-        nodes = torch.nonzero_static(is_anchor, size=sum(level_sizes))[:, 0]
-        index = torch.full_like(tree.parent, -1)
-        index[nodes] = torch.arange(len(nodes), device=nodes.device)
-        parent = tree.parent[nodes]
-        is_root = parent < 0
-        parent = torch.where(is_root, -1, index[parent])
-        # In level order parents ascend, so siblings are consecutive.
-        number = torch.arange(len(nodes), device=nodes.device)
-        return cls(
-            nodes=nodes,
-            kinds=node_types[nodes],
-            parent=parent,
-            sibling_idx=torch.where(is_root, 0, number - torch.searchsorted(parent, parent)),
-            level_sizes=[size for size in level_sizes if size],
-            num_passages=num_passages,
-        )
+    parents: Tensor
+    begins_passage: Tensor
 
     @property
     def is_sentence(self) -> Tensor:
         """`(anchors,)` bool."""
-        return self.kinds == _SENTENCE
-
-    @property
-    def without_passages(self) -> Tensor:
-        """The indices of all but passages, int64."""
-        number = len(self.nodes) - self.num_passages
-        return torch.nonzero_static(self.kinds != _PASSAGE, size=number)[:, 0]
+        return self.kinds == NODE_TYPES["sentence"]
 
     @property
     def section(self) -> Tensor:
-        """`(anchors,)` int64, the index of the section or document around each; at a root itself.
-
-        A passage that is a root stands for both.
-        """
-        index = torch.arange(len(self.nodes), device=self.nodes.device)
-        above = torch.where(self.parent < 0, index, self.parent)
-        return torch.where(self.is_sentence, above[above], above)
-
-    def sum_below(self, values: Tensor) -> Tensor:
-        """Sum the values `(anchors, ...)` of all anchors below each, and its own."""
-        levels = list(values.split(self.level_sizes))
-        for level, parent in reversed([*enumerate(self._parents_on_level())]):
-            levels[level] = levels[level].index_add(0, parent, levels[level + 1])
-        return torch.cat(levels)
-
-    def sum_above(self, values: Tensor) -> Tensor:
-        """Sum the values `(anchors, ...)` of all ancestors of each anchor, and its own."""
-        levels = list(values.split(self.level_sizes))
-        for level, parent in enumerate(self._parents_on_level()):
-            levels[level + 1] = levels[level + 1] + levels[level][parent]
-        return torch.cat(levels)
+        """`(anchors,)` int64, the section or document around each; a root itself."""
+        every = torch.arange(len(self), device=self.parents.device)
+        return torch.where(self.parents < 0, every, self.parents)
 
     @property
     def root(self) -> Tensor:
-        """`(anchors,)` int64, the index of each one's root among the anchors."""
-        levels = [torch.arange(self.level_sizes[0], device=self.parent.device)]
-        for parent in self._parents_on_level():
-            levels.append(levels[-1][parent])
-        return torch.cat(levels)
+        """`(anchors,)` int64, the root above each; a root itself."""
+        every = torch.arange(len(self), device=self.parents.device)
+        return torch.where(self.parents < 0, every, 0).cummax(0).values
 
-    def _parents_on_level(self) -> list[Tensor]:
-        """For each level but the first, its anchors' parents by their places on the level above."""
-        starts = accumulate(self.level_sizes, initial=0)
-        below = self.parent.split(self.level_sizes)[1:]
-        return [parent - start for parent, start in zip(below, starts, strict=False)]
+    @cached_property
+    def ancestors(self) -> list[tuple[Tensor, Tensor]]:
+        """Pairs of anchors and their parents, then of anchors and the parents of those, and so on.
+
+        Raises:
+            ValueError: A parent does not precede its child.
+        """
+        below, above = torch.arange(len(self), device=self.parents.device), self.parents
+        if (above >= below).any():
+            raise ValueError("anchor_parents must precede their children")
+        pairs = []
+        while len(found := (above >= 0).nonzero()[:, 0]):
+            below, above = below[found], above[found]
+            pairs.append((below, above))
+            above = self.parents[above]
+        return pairs
+
+    def sum_below(self, values: Tensor) -> Tensor:
+        """Sum the values `(anchors, ...)` of all anchors below each, and its own."""
+        sums = values
+        for below, above in self.ancestors:
+            sums = sums.index_add(0, above, values[below])
+        return sums
+
+    def __len__(self) -> int:
+        """Return the number of anchors."""
+        return len(self.parents)
 
 
-@dataclass(frozen=True)
-class Passages:
-    """The passages of a packed forest and their tokens, as a forest of two levels.
+class Batch(NamedTuple):
+    """Some passages that go through all layers together.
 
     Attributes:
-        nodes: `(n,)` int64, their indices among all nodes: passages first, then their tokens.
-        tree: The forest of these n nodes, in level order.
-        position: `(n,)` int64, 0 at a passage, and its tokens counted from 1.
-        anchor: `(n,)` int64, the index among the anchors of the sentence that a token belongs to,
-            and of the passage itself.
-        is_anchor: `(n,)` bool, true at passages and at the last token of each sentence.
+        tokens: `(n,)` int64, the indices of their tokens among all.
+        first: `(n,)` int64, the index of each one's [CLS] among these.
+        layout: How passages follow each other.
     """
 
-    nodes: Tensor
-    tree: Tree
-    position: Tensor
-    anchor: Tensor
-    is_anchor: Tensor
+    tokens: Tensor
+    first: Tensor
+    layout: Layout
 
-    @classmethod
-    @uncompiled  # the number of nodes depends on the data
-    def from_tree(cls, tree: Tree, node_types: Tensor, anchors: Anchors) -> "Passages":
-        """Take the passages and their tokens out of a forest with other nodes above them."""
-        device = tree.parent.device
-        is_passage = node_types == _PASSAGE
-        passages = torch.nonzero_static(is_passage, size=anchors.num_passages)[:, 0]
-        is_below = (node_types == _TOKEN) | (node_types == _SENTENCE)
-        tokens = is_below.nonzero()[:, 0]
-        number = torch.empty_like(tree.parent)
-        number[passages] = torch.arange(len(passages), device=device)
-        parent = number[tree.parent[tokens]]
-        forest = Tree.from_parents(torch.cat([torch.full_like(passages, -1), parent]))
-        first = forest.first_child[parent]
-        position = torch.arange(len(tokens), device=device) + len(passages) - first + 1
-        is_anchor = node_types[tokens] == _SENTENCE
-        # In level order, a token belongs to the next sentence that ends.
-        index = torch.empty_like(tree.parent)
-        index[anchors.nodes] = torch.arange(len(anchors.nodes), device=device)
-        sentences = index[tokens[is_anchor]]
-        before = is_anchor.cumsum(0) - is_anchor.long()
-        return cls(
-            nodes=torch.cat([passages, tokens]),
-            tree=forest,
-            position=torch.cat([torch.zeros_like(passages), position]),
-            anchor=torch.cat([index[passages], sentences[before]]),
-            is_anchor=torch.cat([torch.ones_like(passages, dtype=torch.bool), is_anchor]),
-        )
+
+def batch_passages(position_ids: Tensor, max_tokens: int, *, as_tree: bool) -> Iterator[Batch]:
+    """Divide passages into batches of up to `max_tokens` tokens; a longer one is one by itself.
+
+    Args:
+        position_ids: `(tokens,)` int64, counted from 0 in each passage.
+        max_tokens: Tokens of a batch.
+        as_tree: Whether the layout of a batch is a `Tree`.
+    """
+    device = position_ids.device
+    starts = (position_ids == 0).nonzero()[:, 0]
+    lengths = starts.diff(append=starts.new_tensor([len(position_ids)]))
+    sizes = lengths.tolist()
+    by_size = sorted(range(len(sizes)), key=sizes.__getitem__)
+    for pack in fill_packs(by_size, sizes, max_tokens):
+        chosen = torch.tensor(pack, device=device)
+        number = lengths[chosen]
+        first = (number.cumsum(0) - number).repeat_interleave(number)
+        index = torch.arange(len(first), device=device)
+        tokens = index - first + starts[chosen].repeat_interleave(number)
+        if as_tree:
+            tree = Tree.from_parents(torch.where(index == first, -1, first))
+            root = torch.where(tree.parent < 0, index, tree.parent)
+            yield Batch(tree.to_level_order(tokens), root, tree.in_level_order)
+        else:
+            runs = groupby(sizes[i] for i in pack)
+            yield Batch(tokens, first, [(len([*run]), size) for size, run in runs])
 
 
 def activation(name: str) -> nn.Module:
@@ -318,14 +253,13 @@ class TreeBertSelfAttention(nn.Module):
         self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
         load_parts(self, "qkv", ("query", "key", "value"))
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Let the tokens of every passage, its anchor among them, attend to each other."""
-        return tree_attention_qkv(self.project(hidden_states), tree).flatten(1)
-
-    def project(self, hidden_states: Tensor) -> Tensor:
-        """Compute queries, keys and values `(nodes, 3, heads, head_dim)`."""
-        projected: Tensor = self.qkv(hidden_states).unflatten(1, (3, self.num_heads, -1))
-        return projected
+    def forward(self, hidden_states: Tensor, passages: Layout) -> Tensor:
+        """Let the tokens of every passage attend to each other."""
+        qkv = self.qkv(hidden_states).unflatten(1, (3, self.num_heads, -1))
+        if isinstance(passages, Tree):
+            return tree_attention_qkv(qkv, passages).flatten(1)
+        q, k, v = qkv.unbind(1)
+        return attend_equal(q, k, v, passages).flatten(1)
 
 
 class TreeBertResidual(nn.Module):
@@ -338,7 +272,7 @@ class TreeBertResidual(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden_states: Tensor, residual: Tensor) -> Tensor:
-        """Project `(nodes, in_features)` and add the input of the layer."""
+        """Project `(tokens, in_features)` and add the input of the layer."""
         update = drop(self.dropout, self.dense(hidden_states))
         output: Tensor = self.LayerNorm(residual + update)
         return output
@@ -352,9 +286,9 @@ class TreeBertAttention(nn.Module):
         self.self = TreeBertSelfAttention(config)
         self.output = TreeBertResidual(config, config.hidden_size)
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
+    def forward(self, hidden_states: Tensor, passages: Layout) -> Tensor:
         """Attend, project and normalize."""
-        output: Tensor = self.output(self.self(hidden_states, tree), hidden_states)
+        output: Tensor = self.output(self.self(hidden_states, passages), hidden_states)
         return output
 
 
@@ -381,26 +315,9 @@ class TreeBertLayer(nn.Module):
         self.intermediate = TreeBertIntermediate(config)
         self.output = TreeBertResidual(config, config.intermediate_size)
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply the layer to `(nodes, hidden_size)`."""
-        hidden_states = self.attention(hidden_states, tree)
-        if not _in_place(self):
-            return self.feed_forward(hidden_states)
-        for chunk in hidden_states.split(_TOKENS_PER_CHUNK):
-            chunk.copy_(self.feed_forward(chunk))
-        return hidden_states
-
-    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
-        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        return self.attention.self.project(hidden_states).unbind(1)
-
-    def finish(self, attended: Tensor, hidden_states: Tensor) -> Tensor:
-        """Apply what follows the attention `(nodes, heads, head_dim)`, to every node by itself."""
-        output: Tensor = self.attention.output(attended.flatten(1), hidden_states)
-        return self.feed_forward(output)
-
-    def feed_forward(self, hidden_states: Tensor) -> Tensor:
-        """Transform every hidden state independently."""
+    def forward(self, hidden_states: Tensor, passages: Layout) -> Tensor:
+        """Apply the layer to `(tokens, hidden_size)`."""
+        hidden_states = self.attention(hidden_states, passages)
         output: Tensor = self.output(self.intermediate(hidden_states), hidden_states)
         return output
 
@@ -413,26 +330,22 @@ class TreeBertEncoder(nn.Module):
         self.num_heads = config.num_attention_heads
         self.layer = nn.ModuleList(layer_class(config) for _ in range(config.num_hidden_layers))
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply all layers to passages `(nodes, hidden_size)`, without gradients in place."""
+    def forward(self, hidden_states: Tensor, passages: Layout) -> Tensor:
+        """Apply all layers to the tokens of passages `(tokens, hidden_size)`."""
+        number = len(hidden_states)
+        if not isinstance(passages, Tree):
+            hidden_states = F.pad(hidden_states, (0, 0, 0, -number % _ROWS))
         for layer in self.layer:
-            hidden_states = layer(hidden_states, tree)
-        return hidden_states
-
-    def read(self, hidden_states: Tensor, batch: FamilyBatch) -> Tensor:
-        """Apply all layers to the passages of a batch, without gradients."""
-        for layer in cast(list[TreeBertLayer], self.layer):
-            q, k, v = layer.project(hidden_states)
-            hidden_states = layer.finish(attend_families(q, k, v, batch), hidden_states)
-        return hidden_states
+            hidden_states = layer(hidden_states, passages)
+        return hidden_states[:number]
 
 
 class TreeBertPooling(nn.Module):
     """The vector of every anchor.
 
-    That of a sentence s is the mean of its tokens t, its [SEP] among them, and of the anchor p of
-    its passage, as MiniLM was trained; that of a passage, section or document x is a weighted mean
-    of all sentences in it:
+    That of a sentence s is the mean of its tokens t, its [SEP] among them, and of the [CLS] p of
+    its passage, as MiniLM was trained; that of a section or document x is a weighted mean of all
+    sentences in it:
 
         e(s) = unit(mean(h(p), h(t) for its tokens t)),
         e(x) = unit(Σ_s w(s) e(s)),    w(s) = sigmoid(a · h(s) + b),
@@ -450,14 +363,14 @@ class TreeBertPooling(nn.Module):
         """Compute the vectors of anchors, `(anchors, hidden_size)`, of unit length.
 
         Args:
-            sums: `(anchors, hidden_size)`, the sum over the tokens of each sentence.
-            own: `(anchors, hidden_size)`, the state of each sentence's [SEP] and each passage's
-                anchor; 0 at others.
+            sums: `(anchors, hidden_size)`, the sum over the tokens of each sentence and the [CLS]
+                of its passage.
+            own: `(anchors, hidden_size)`, the state of each sentence's [SEP].
             anchors: The anchors.
         """
         is_sentence = anchors.is_sentence[:, None]
         # The mean has the direction of the sum.
-        sentences = F.normalize(sums + own[anchors.parent], dim=-1) * is_sentence
+        sentences = F.normalize(sums, dim=-1) * is_sentence
         weight = torch.sigmoid(own @ self.sentence.to(own) + self.bias)[:, None]
         larger = F.normalize(anchors.sum_below(weight * sentences), dim=-1)
         return torch.where(is_sentence, sentences, larger)
@@ -515,28 +428,26 @@ def places(anchors: Anchors) -> Tensor:
         `(anchors, 8)` float32, each feature of about unit size: for the sentence and then for its
         section the relative place among the sentences and then the sections of what contains it,
         and how close that is to either end; the relative place in the reading order of the
-        document; and the logarithm of its length. Passages do not count.
+        document, in which a passage is a node before its first sentence; and the logarithm of the
+        document's length.
     """
     section, root = anchors.section, anchors.root
-    every = torch.arange(len(section), device=section.device)
-    group = torch.where(anchors.parent < 0, len(every) + every, section)
+    every = torch.arange(len(anchors), device=section.device)
+    group = torch.where(anchors.parents < 0, len(every) + every, section)
     place = torch.empty_like(every)
-    place[(group * (_PASSAGE + 1) + anchors.kinds).argsort(stable=True)] = every
+    place[(2 * group + (~anchors.is_sentence).long()).argsort(stable=True)] = every
     zeros = group.new_zeros(2 * len(every))
-    size = zeros.index_add(0, group, (anchors.kinds != _PASSAGE).long())
-    first = (zeros + len(every)).scatter_reduce(0, group, place, "amin")
+    size = zeros.index_add(0, group, torch.ones_like(group))
+    index = place - (size.cumsum(0) - size)[group]
 
     def in_group(x: Tensor) -> list[Tensor]:
-        index = place[x] - first[group[x]]
-        number = torch.maximum(size[group[x]], index + 1)  # passages come last
-        return [index / (number - 1).clamp(min=1), 1 / (1 + index), 1 / (number - index)]
+        i, number = index[x], size[group[x]]
+        return [i / (number - 1).clamp(min=1), 1 / (1 + i), 1 / (number - i)]
 
-    counts = anchors.sum_below(torch.ones_like(section))
-    # In level order siblings are consecutive: the sum over those before an anchor is a difference.
-    before = counts.cumsum(0) - counts
-    earlier = torch.where(anchors.parent < 0, 0, before - before[every - anchors.sibling_idx])
-    order = anchors.sum_above(1 + earlier)  # depth first: all that came before, and the ancestors
-    length = counts[root]
+    nodes = 1 + anchors.begins_passage
+    last = nodes.cumsum(0)
+    order = last - (last - nodes)[root]
+    length = torch.zeros_like(nodes).index_add(0, root, nodes)[root]
     features = [*in_group(every), *in_group(section), order / length, length.log() / 5]
     return torch.stack([feature.float() for feature in features], dim=-1)
 
@@ -544,7 +455,6 @@ def places(anchors: Anchors) -> Tensor:
 class NetworkOutput(NamedTuple):
     """Output of the layers; see `foveate.models.tree_bert.TreeBertOutput`."""
 
-    anchor_indices: Tensor
     embeddings: Tensor
     salience: Tensor
     token_vectors: Tensor | None
@@ -574,83 +484,69 @@ class TreeBertLayers(nn.Module):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
-        parent_ids: Tensor | None = None,
-        node_types: Tensor | None = None,
-        tree: Tree | None = None,
+        position_ids: Tensor | None = None,
+        anchor_ids: Tensor | None = None,
+        anchor_parents: Tensor | None = None,
+        anchor_kinds: Tensor | None = None,
     ) -> NetworkOutput:
         """Encode documents; see `foveate.models.tree_bert.TreeBertModel.forward`."""
-        if node_types is None:
-            raise ValueError("node_types are missing: prepare documents with a TreeBertProcessor")
-        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
-        types = packed.pack(node_types)
-        anchors = Anchors.from_tree(packed.tree, types)
-        passages = Passages.from_tree(packed.tree, types, anchors)
-        if input_ids.device.type == "cpu" and _in_place(self):
-            ids = packed.pack(input_ids)[passages.nodes]
-            sums, own, tokens = self._read_in_batches(ids, passages, anchors)
-        else:
-            words = packed.embed(self.embeddings.word_embeddings, input_ids)[passages.nodes]
-            hidden_states = self.encoder(self.embeddings(words, passages.position), passages.tree)
-            tokens = self._token_vectors(hidden_states[anchors.num_passages :])
-            hidden_states = widened(hidden_states)
-            zeros = hidden_states.new_zeros(len(anchors.nodes), hidden_states.shape[1])
-            sums = zeros.index_add(0, passages.anchor, hidden_states)
-            ends = passages.is_anchor.nonzero()[:, 0]
-            own = zeros.index_copy(0, passages.anchor[ends], hidden_states[ends])
-        vectors = self.pooling(sums, own, anchors)
-        salience = self.salience(own, vectors, anchors)
-        shown = anchors.without_passages
-        nodes = anchors.nodes[shown]
+        if position_ids is None or anchor_ids is None:
+            raise ValueError(
+                "position_ids or anchor_ids are missing: prepare documents with a TreeBertProcessor"
+            )
+        if anchor_parents is None or anchor_kinds is None:
+            raise ValueError(
+                "anchor_parents or anchor_kinds are missing: prepare documents with a "
+                "TreeBertProcessor"
+            )
+        packed = PackedSequences.from_mask(attention_mask, (*input_ids.shape,))
+        words, ids = self.embeddings.word_embeddings, packed.pack(input_ids)
+        # NEFTune's hook takes a padded batch, and scales by its length.
+        embedded = packed.pack(words(input_ids)) if words._forward_hooks else None
+        position_ids = packed.pack(position_ids)
+        is_anchor = anchor_kinds >= 0
+        num_anchors = is_anchor.sum(1, keepdim=True)
+        before = num_anchors.cumsum(0) - num_anchors  # in the rows above
+        owner = packed.pack(torch.where(anchor_ids < 0, -1, anchor_ids + before))
+        parents = torch.where(anchor_parents < 0, -1, anchor_parents + before)[is_anchor]
+        begins_passage = torch.zeros_like(parents)
+        begins_passage[owner[position_ids == 1]] = 1
+        anchors = Anchors(anchor_kinds[is_anchor], parents, begins_passage)
+        _ = anchors.ancestors  # for which the host waits, before it has given a GPU much to do
+        of_anchor = (owner >= 0).nonzero()[:, 0]
+        is_end = (owner >= 0) & (owner != F.pad(owner[1:], (0, 1), value=-1))
+
+        dtype = widened(words.weight[:0]).dtype
+        sums = torch.zeros(len(anchors) + 1, words.embedding_dim, dtype=dtype, device=ids.device)
+        own = torch.zeros_like(sums[1:])
+        token_vectors, read = [], []
+        for tokens, first, layout in self._batches(position_ids):
+            ends = is_end[tokens].nonzero()[:, 0]
+            owner_of_end = owner[tokens[ends]]
+            some = words(ids[tokens]) if embedded is None else embedded[tokens]
+            states = self.encoder(self.embeddings(some, position_ids[tokens]), layout)
+            if self.token_head is not None:
+                token_vectors.append(F.normalize(widened(self.token_head(states)), dim=-1))
+                read.append(tokens)
+            states = widened(states)
+            own.index_add_(0, owner_of_end, states[ends])
+            sums.index_add_(0, 1 + owner[tokens], states)  # those of [CLS] into the first row
+            sums.index_add_(0, 1 + owner_of_end, states[first[ends]])
+        vectors = self.pooling(sums[1:], own, anchors)
+        in_order = torch.cat(read).argsort()[of_anchor] if read else None
         return NetworkOutput(
-            anchor_indices=nodes if packed.indices is None else packed.indices[nodes],
-            embeddings=vectors[shown],
-            salience=salience[shown],
-            token_vectors=tokens,
+            embeddings=vectors,
+            salience=self.salience(own, vectors, anchors),
+            token_vectors=None if in_order is None else torch.cat(token_vectors)[in_order],
         )
 
-    def _token_vectors(self, hidden_states: Tensor) -> Tensor | None:
-        """Project hidden states `(tokens, hidden_size)` to unit vectors `(tokens, token_size)`."""
-        if self.token_head is None:
-            return None
-        return F.normalize(widened(self.token_head(hidden_states)), dim=-1)
-
-    def _read_in_batches(
-        self, input_ids: Tensor, passages: Passages, anchors: Anchors
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Read some passages at a time, so that no more of their states are kept than is pooled.
-
-        Args:
-            input_ids: `(n,)`, of the nodes of the passages.
-            passages: The passages.
-            anchors: The anchors.
-
-        Returns:
-            `sums` and `own`, see `TreeBertPooling`; and the vectors of tokens.
-        """
-        words = self.embeddings.word_embeddings
-        dtype = widened(words.weight[:0]).dtype
-        sums, own = torch.zeros(2, len(anchors.nodes), words.embedding_dim, dtype=dtype)
-        num_passages = anchors.num_passages
-        tokens = None
-        if self.config.token_size is not None:
-            tokens = sums.new_empty(len(input_ids) - num_passages, self.config.token_size)
-        tree = passages.tree
-        families = tree.parent, tree.first_child, tree.num_children
-        for batch in batch_families(*families, _TOKENS_IN_CACHE):
-            position = passages.position[batch.nodes]
-            states = self.embeddings(words(input_ids[batch.nodes]), position)
-            missing = -len(states) % _ROWS
-            states = self.encoder.read(F.pad(states, (0, 0, 0, missing)), batch)
-            states = states[: len(batch.nodes)]
-            if tokens is not None:
-                is_token = batch.nodes >= num_passages
-                vectors = cast(Tensor, self._token_vectors(states[is_token]))
-                tokens.index_copy_(0, batch.nodes[is_token] - num_passages, vectors)
-            states = widened(states)
-            index, is_end = passages.anchor[batch.nodes], passages.is_anchor[batch.nodes]
-            sums.index_add_(0, index, states)
-            own.index_copy_(0, index[is_end], states[is_end])
-        return sums, own, tokens
+    @uncompiled  # the number of passages depends on the data
+    def _batches(self, position_ids: Tensor) -> Iterator[Batch]:
+        """Divide passages: so few on a CPU that they stay in cache, on a GPU that they fit."""
+        weight = self.embeddings.word_embeddings.weight
+        head = weight[:0, : weight.shape[1] // self.encoder.num_heads]
+        max_tokens = _BATCH_TOKENS_ON_CPU if position_ids.device.type == "cpu" else _BATCH_TOKENS
+        return batch_passages(position_ids, max_tokens, as_tree=choose(None, head) != "eager")
 
 
 class TreeBertNetwork(TreeBertLayers):

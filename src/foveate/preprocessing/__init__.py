@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .collate import IGNORE_INDEX, Features, pack_trees, pad_features
+    from .collate import IGNORE_INDEX, Features, pack_passages, pack_trees, pad_features
     from .detector import build_detector
     from .factory import PROCESSORS, load_processor, processor_for
     from .hdt import HDTProcessor
@@ -35,6 +35,7 @@ _MODULE_OF = {
     "build_detector": "detector",
     "load_processor": "factory",
     "load_tokenizer": "loading",
+    "pack_passages": "collate",
     "pack_trees": "collate",
     "pad_features": "collate",
     "processor_for": "factory",
@@ -53,6 +54,7 @@ __all__ = [
     "build_detector",
     "load_processor",
     "load_tokenizer",
+    "pack_passages",
     "pack_trees",
     "pad_features",
     "processor_for",

@@ -17,6 +17,9 @@ Features = dict[str, Tensor]
 single values."""
 
 _PADDING = {
+    "anchor_ids": -1,
+    "anchor_kinds": -1,
+    "anchor_parents": -1,
     "labels": IGNORE_INDEX,
     "node_types": -1,
     "parent_ids": -1,
@@ -35,8 +38,9 @@ def pad_features(features: Sequence[Mapping[str, Any]], pad_token_id: int) -> Fe
         pad_token_id: Padding of `input_ids`.
 
     Returns:
-        Columns `(batch, longest)`, padded with -100 in `labels`, -1 in `parent_ids`, `node_types`
-        and `sentence_ids`, 1 in `special_tokens_mask` and 0 elsewhere; single values `(batch,)`.
+        Columns `(batch, longest)`, padded with -100 in `labels`, -1 in `parent_ids`, `node_types`,
+        `sentence_ids` and those of anchors, 1 in `special_tokens_mask` and 0 elsewhere; single
+        values `(batch,)`.
 
     Raises:
         ValueError: There are no examples.
@@ -85,6 +89,27 @@ def pack_trees(
         for name in columns
     }
     return {**packed, "tree": tree.in_level_order}
+
+
+def pack_passages(features: Sequence[Features]) -> Features:
+    """Concatenate inputs of a TreeBert into one row, which needs no padding.
+
+    Args:
+        features: The columns of `foveate.preprocessing.tree.passage_columns`.
+
+    Returns:
+        The same columns, `(1, all tokens)` and `(1, all anchors)`.
+    """
+    offset = 0
+    shifted = []
+    for one in features:
+        indices = {
+            name: torch.where(one[name] < 0, -1, one[name] + offset)
+            for name in ("anchor_ids", "anchor_parents")
+        }
+        shifted.append({**one, **indices})
+        offset += len(one["anchor_kinds"])
+    return {name: torch.cat([one[name] for one in shifted])[None] for name in shifted[0]}
 
 
 def fill_packs(order: Iterable[int], lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -10,7 +10,7 @@ from foveate.documents import Document
 
 from .collate import Features
 from .processor import DocumentProcessor, join_prompt
-from .tree import Anchor, outline
+from .tree import NODE_TYPES, Anchor, AnchorKind, TreeNodes, outline
 from .tree_builder import TreeBuilder
 
 _ANCHOR_TOKENS = {
@@ -20,7 +20,7 @@ _ANCHOR_TOKENS = {
 }
 
 
-class HDTProcessor(TreeBuilder, DocumentProcessor):
+class HDTProcessor(TreeBuilder[TreeNodes], DocumentProcessor):
     """Turn documents into token ids and the parent of each.
 
     A document is a sequence in reading order: [DOC], then for each section [SEC], for each of its
@@ -85,13 +85,11 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
         self.sec_token = _anchor_token(tokenizer, "sec_token", sec_token)
         self.sent_token = _anchor_token(tokenizer, "sent_token", sent_token)
         vocabulary = tokenizer.get_vocab()
-        self.set_special_tokens(
-            {
-                "document": vocabulary[self.doc_token],
-                "section": vocabulary[self.sec_token],
-                "sentence": vocabulary[self.sent_token],
-            }
-        )
+        self._anchor_ids: dict[AnchorKind, int] = {
+            "document": vocabulary[self.doc_token],
+            "section": vocabulary[self.sec_token],
+            "sentence": vocabulary[self.sent_token],
+        }
         super().__init__(tokenizer, max_length)
 
     def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
@@ -103,33 +101,31 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
         query = join_prompt(query, choices)
         anchors = outline(document, levels=self.levels)
         if query and self.query_as == "section":
-            anchors = _with_query_section(anchors, query)
-        return self.anchor_features(anchors, query if self.query_as == "global" else "")
-
-    def anchor_features(self, anchors: Sequence[Anchor], query: str = "") -> Features:
-        """Tokenize a tree of anchors.
-
-        Args:
-            anchors: The anchors in reading order, see `foveate.preprocessing.tree.outline`.
-            query: Text directly below the first anchor, next to the sections.
-
-        Returns:
-            Columns `(nodes,)`, `node_types` among them, see `NODE_TYPES`, and `anchor_ids`, the
-            index in `anchors` of what each node stands for or belongs to; for the anchor of a
-            passage, the first sentence in it.
-        """
+            anchors, query = with_query_section(anchors, query), ""
         nodes, owners = self.tree(anchors, query=query)
-        owner = torch.tensor(owners)[nodes.piece_idx]
-        sentences = [anchor.sentence_idx for anchor in anchors]
+        sentences = [anchors[owner].sentence_idx for owner in owners]
+        sentence_ids = torch.tensor([-1 if i is None else i for i in sentences])
         return {
             "input_ids": nodes.input_ids,
             "attention_mask": torch.ones_like(nodes.input_ids),
             "parent_ids": nodes.parent_ids,
             "node_types": nodes.node_types,
             "special_tokens_mask": (nodes.positions == 0).long(),
-            "sentence_ids": torch.tensor([-1 if i is None else i for i in sentences])[owner],
-            "anchor_ids": owner,
+            "sentence_ids": sentence_ids[nodes.piece_idx],
         }
+
+    def nodes(
+        self,
+        kinds: Sequence[AnchorKind],
+        parents: Sequence[int],
+        pieces: Sequence[list[int]],
+        passages: Sequence[int],
+    ) -> TreeNodes:
+        """Build the nodes of the pieces of an outline."""
+        passage_type = NODE_TYPES["sentence" if self.passage_tokens is None else "passage"]
+        return TreeNodes.from_pieces(
+            kinds, parents, pieces, passages, self._anchor_ids, passage_type=passage_type
+        )
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts of any length, without special tokens."""
@@ -148,7 +144,8 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
         return {name: column[:end] for name, column in features.items()}
 
 
-def _with_query_section(anchors: list[Anchor], query: str) -> list[Anchor]:
+def with_query_section(anchors: list[Anchor], query: str) -> list[Anchor]:
+    """Make a query the first section of an outline."""
     section = [Anchor("section", 0), Anchor("sentence", 1, query)]
     shifted = [
         anchor._replace(parent=anchor.parent + len(section) if anchor.parent > 0 else 0)

@@ -118,7 +118,6 @@ class TreeNodes:
         anchor_ids: Mapping[AnchorKind, int],
         *,
         passage_type: int,
-        closing_type: int = NODE_TYPES["token"],
     ) -> Self:
         """Build the nodes of the pieces of an outline.
 
@@ -129,7 +128,6 @@ class TreeNodes:
             passages: The first piece of each one's passage; itself for sections and documents.
             anchor_ids: Token id of each kind of anchor.
             passage_type: The type of the anchors above tokens.
-            closing_type: The type of the last token of each piece of a sentence.
         """
         num_tokens = [len(ids) for ids in tokens]
         parent_ids, piece_idx, positions = place_nodes(parents, num_tokens, passages)
@@ -141,8 +139,6 @@ class TreeNodes:
         token_ids = np.fromiter(chain.from_iterable(tokens), np.int64, sum(num_tokens))
         input_ids[is_token] = torch.from_numpy(token_ids)
         node_types[is_token] = NODE_TYPES["token"]
-        is_last = is_token & (piece_idx != torch.cat([piece_idx[1:], piece_idx.new_full((1,), -1)]))
-        node_types[is_last] = closing_type
         return cls(input_ids, parent_ids, node_types, piece_idx, positions)
 
 
@@ -165,6 +161,47 @@ def place_nodes(
     above = torch.tensor(parents, dtype=torch.long)
     above = torch.where(above >= 0, starts[above], -1)
     return torch.where(positions == 0, above[piece_idx], anchors), piece_idx, positions
+
+
+def passage_columns(
+    kinds: Sequence[AnchorKind],
+    parents: Sequence[int],
+    tokens: Sequence[list[int]],
+    passages: Sequence[int],
+    cls_id: int,
+) -> dict[str, Tensor]:
+    """Build the inputs of a TreeBert: passages one after another, and the outline around them.
+
+    Args:
+        kinds: The kind of each piece of an outline.
+        parents: Index of each piece's parent among the pieces, -1 at a root.
+        tokens: Token ids of each piece of a sentence; none for sections and documents.
+        passages: The first piece of each one's passage.
+        cls_id: The token that begins a passage.
+
+    Returns:
+        int64 columns: `input_ids`, `position_ids`, counted from 0 in each passage, and
+        `anchor_ids`, the piece that each token belongs to, -1 at the first of a passage,
+        `(tokens,)`; and `anchor_parents` and `anchor_kinds`, see `NODE_TYPES`, `(pieces,)`.
+    """
+    ids = [
+        [cls_id, *own] if own and first == piece else own
+        for piece, (own, first) in enumerate(zip(tokens, passages, strict=True))
+    ]
+    sizes = torch.tensor([len(own) for own in ids], dtype=torch.long)
+    starts = sizes.cumsum(0) - sizes
+    anchor_ids = torch.arange(len(ids)).repeat_interleave(sizes)
+    first = torch.tensor(passages, dtype=torch.long)
+    position_ids = torch.arange(len(anchor_ids)) - starts[first][anchor_ids]
+    # From lists, NumPy makes an array in a fifth of the time that PyTorch takes for a tensor.
+    input_ids = np.fromiter(chain.from_iterable(ids), np.int64, len(anchor_ids))
+    return {
+        "input_ids": torch.from_numpy(input_ids),
+        "position_ids": position_ids,
+        "anchor_ids": anchor_ids.where(position_ids > 0, -1),
+        "anchor_parents": torch.tensor(parents, dtype=torch.long),
+        "anchor_kinds": torch.tensor([NODE_TYPES[kind] for kind in kinds], dtype=torch.long),
+    }
 
 
 def join_into_passages(
@@ -243,21 +280,3 @@ def parents_of_pieces(owners: Sequence[int], parents: Sequence[int]) -> list[int
     for piece, owner in enumerate(owners):
         first_piece.setdefault(owner, piece)
     return [first_piece[parents[owner]] for owner in owners]
-
-
-def closing_ids(bare: list[int], enclosed: list[int]) -> list[int]:
-    """Find the ids that a tokenizer adds after a sentence, such as that of [SEP].
-
-    Args:
-        bare: The ids of a sentence without special tokens.
-        enclosed: Its ids with them.
-
-    Raises:
-        ValueError: The tokenizer does not put exactly one token before a sentence.
-    """
-    if len(enclosed) < len(bare) + 1 or enclosed[1 : 1 + len(bare)] != bare:
-        raise ValueError(
-            "the tokenizer does not put exactly one token (CLS) before a sentence, "
-            "as an encoder with anchors needs"
-        )
-    return enclosed[1 + len(bare) :]

@@ -1,20 +1,20 @@
 """Building of trees of nodes from the anchors of documents, with any tokenizer."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, chain
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from tokenizers import Tokenizer
 
+from .collate import Features
 from .tree import (
-    NODE_TYPES,
     Anchor,
     AnchorKind,
-    TreeNodes,
-    closing_ids,
     join_into_passages,
     parents_of_pieces,
+    passage_columns,
     split_long,
 )
 
@@ -22,11 +22,19 @@ _LIMITS = ("levels", "max_sentence_tokens", "passage_tokens")
 _SAVED_OPTIONS = {"processor_class", "max_length", *_LIMITS}
 
 
-class TreeBuilder:
+Nodes = TypeVar("Nodes")
+
+
+class TreeBuilder(Generic[Nodes]):
     """Base class of all processors of trees: the limits of trees, and how they are built.
 
-    Subclasses define `token_ids`.
+    Subclasses define `token_ids` and `nodes`.
+
+    Attributes:
+        closing_ids: The tokens that close a sentence.
     """
+
+    closing_ids: Sequence[int] = ()
 
     def set_limits(
         self, levels: int | None, max_sentence_tokens: int | None, passage_tokens: int | None
@@ -34,30 +42,19 @@ class TreeBuilder:
         """Set the depth of trees and the length of the longest sentence and passage.
 
         Raises:
-            ValueError: A limit is too low.
+            ValueError: A limit is too low, or a passage is too short for the longest sentence.
         """
         limits = levels, max_sentence_tokens, passage_tokens
         for name, value, least in zip(_LIMITS, limits, (3, 1, 1), strict=True):
             if value is not None and (type(value) is not int or value < least):
                 raise ValueError(f"{name} must be at least {least} or None, got {value!r}")
         self.levels, self.max_sentence_tokens, self.passage_tokens = limits
-
-    def set_special_tokens(
-        self, anchor_ids: Mapping[AnchorKind, int], closing_ids: Sequence[int] = ()
-    ) -> None:
-        """Set the token of each kind of anchor, and those that close a sentence.
-
-        Raises:
-            ValueError: A passage is too short for the longest sentence.
-        """
-        self._anchor_ids = dict(anchor_ids)
-        self.closing_ids = list(closing_ids)
-        longest = self.max_sentence_tokens
-        if self.passage_tokens is not None and (
-            longest is None or self.passage_tokens < longest + len(closing_ids)
+        if passage_tokens is not None and (
+            max_sentence_tokens is None
+            or passage_tokens < max_sentence_tokens + len(self.closing_ids)
         ):
             raise ValueError(
-                f"passages of {self.passage_tokens} tokens are shorter than a sentence may be: "
+                f"passages of {passage_tokens} tokens are shorter than a sentence may be: "
                 "raise passage_tokens or lower max_sentence_tokens"
             )
 
@@ -65,7 +62,17 @@ class TreeBuilder:
         """Tokenize texts of any length, without special tokens."""
         raise NotImplementedError
 
-    def tree(self, *outlines: Sequence[Anchor], query: str = "") -> tuple[TreeNodes, list[int]]:
+    def nodes(
+        self,
+        kinds: Sequence[AnchorKind],
+        parents: Sequence[int],
+        pieces: Sequence[list[int]],
+        passages: Sequence[int],
+    ) -> Nodes:
+        """Build what the model reads of the pieces of an outline, see `TreeNodes.from_pieces`."""
+        raise NotImplementedError
+
+    def tree(self, *outlines: Sequence[Anchor], query: str = "") -> tuple[Nodes, list[int]]:
         """Build the nodes of a document as a tree, or those of several as a forest.
 
         Args:
@@ -94,33 +101,14 @@ class TreeBuilder:
         sizes = [len(ids) for ids in pieces]
         passages = join_into_passages(owners, sizes, anchors, self.passage_tokens)
         if query:
-            [ids] = self.token_ids([query])
-            pieces[0] = ids + self.closing_ids
+            [pieces[0]] = self.token_ids([query])
         kinds = [anchors[owner].kind for owner in owners]
-        return self._nodes(kinds, parents_of_pieces(owners, parents), pieces, passages), owners
+        return self.nodes(kinds, parents_of_pieces(owners, parents), pieces, passages), owners
 
-    def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
-        """Make every piece a passage of its own, in a forest of two levels."""
+    def forest(self, pieces: Sequence[list[int]]) -> Nodes:
+        """Make every piece a passage of its own, below nothing."""
         number = len(pieces)
-        return self._nodes(["sentence"] * number, [-1] * number, pieces, range(number))
-
-    def _nodes(
-        self,
-        kinds: Sequence[AnchorKind],
-        parents: Sequence[int],
-        pieces: Sequence[list[int]],
-        passages: Sequence[int],
-    ) -> TreeNodes:
-        has_passages = self.passage_tokens is not None
-        return TreeNodes.from_pieces(
-            kinds,
-            parents,
-            pieces,
-            passages,
-            self._anchor_ids,
-            passage_type=NODE_TYPES["passage" if has_passages else "sentence"],
-            closing_type=NODE_TYPES["sentence" if has_passages and self.closing_ids else "token"],
-        )
+        return self.nodes(["sentence"] * number, [-1] * number, pieces, range(number))
 
     def pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
         """Tokenize texts, splitting those that are longer than `max_sentence_tokens`.
@@ -132,7 +120,7 @@ class TreeBuilder:
         if not texts:
             return [], []
         owners, pieces = split_long(self.token_ids(texts), self.max_sentence_tokens)
-        return owners, [piece + self.closing_ids for piece in pieces]
+        return owners, [[*piece, *self.closing_ids] for piece in pieces]
 
 
 def _words(anchor: Anchor) -> str:
@@ -140,19 +128,52 @@ def _words(anchor: Anchor) -> str:
     return f"{anchor.speaker}: {anchor.text}" if anchor.speaker else anchor.text
 
 
-class TreeTokenizer(TreeBuilder):
+class PassageBuilder(TreeBuilder[Features]):
+    """Base class of TreeBert's processors: trees of passages as `passage_columns`."""
+
+    def set_special_tokens(self, cls_id: int, bare: list[int], enclosed: list[int]) -> None:
+        """Set the token that begins a passage, and find those that close a sentence.
+
+        Args:
+            cls_id: The token that begins a passage.
+            bare: The ids of a sentence without special tokens.
+            enclosed: Its ids with them.
+
+        Raises:
+            ValueError: There is not exactly one token before a sentence and at least one after it.
+        """
+        self._cls_id = cls_id
+        self.closing_ids = enclosed[1 + len(bare) :]
+        if enclosed[1 : 1 + len(bare)] != bare or not self.closing_ids:
+            raise ValueError(
+                "the tokenizer does not put exactly one token (CLS) before a sentence and at least "
+                "one (SEP) after it: choose a tokenizer that does, such as BERT's"
+            )
+
+    def nodes(
+        self,
+        kinds: Sequence[AnchorKind],
+        parents: Sequence[int],
+        pieces: Sequence[list[int]],
+        passages: Sequence[int],
+    ) -> Features:
+        """Build the columns of passages, see `passage_columns`."""
+        return passage_columns(kinds, parents, pieces, passages, self._cls_id)
+
+
+class TreeTokenizer(PassageBuilder):
     """The inference part of a `TreeBertProcessor`, without transformers.
 
     Args:
         tokenizer: A tokenizer that puts one token before a sentence.
-        cls_token: That token, which is every anchor's.
+        cls_token: That token.
         levels: See `TreeBertProcessor`.
         max_sentence_tokens: See `TreeBertProcessor`.
         passage_tokens: See `TreeBertProcessor`.
 
     Raises:
         ValueError: The tokenizer does not know `cls_token` or does not put exactly one token before
-            a sentence, or a limit is too low.
+            a sentence and at least one after it, or a limit is too low.
     """
 
     def __init__(
@@ -166,14 +187,12 @@ class TreeTokenizer(TreeBuilder):
         self.tokenizer = tokenizer
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        self.set_limits(levels, max_sentence_tokens, passage_tokens)
         cls_id = tokenizer.token_to_id(cls_token)
         if cls_id is None:
             raise ValueError(f"the tokenizer has no token {cls_token!r}")
         bare, enclosed = (tokenizer.encode("a", add_special_tokens=x).ids for x in (False, True))
-        self.set_special_tokens(
-            {"document": cls_id, "section": cls_id, "sentence": cls_id}, closing_ids(bare, enclosed)
-        )
+        self.set_special_tokens(cls_id, bare, enclosed)
+        self.set_limits(levels, max_sentence_tokens, passage_tokens)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts of any length, without special tokens."""

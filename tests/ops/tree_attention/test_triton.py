@@ -16,6 +16,8 @@ from foveate.models.speed_ups.cuda_graphs import capture, release
 from foveate.ops._triton import math
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention, tree_attention_qkv
 from foveate.ops.tree_attention.reference import tree_attention as reference
+from foveate.preprocessing.collate import pad_features
+from foveate.preprocessing.tree import passage_columns
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 from tests.profiles import NIGHTLY
@@ -315,10 +317,14 @@ def test_parents_that_are_padding_and_empty_sequences_are_rejected():
 
 def test_models_use_them_whatever_the_hidden_size(monkeypatch):
     model = tree_bert(hidden_size=144, num_attention_heads=9).to(DEVICE)
-    parents = torch.tensor([-1, 0, 1, 1, 0, 4, -1, 6], device=DEVICE)
-    kinds = torch.tensor([3, 4, 0, 1, 4, 1, 4, 1], device=DEVICE)
-    inputs = {"input_ids": kinds + 1, "parent_ids": parents, "node_types": kinds}
-    inputs = {name: ids[None] for name, ids in inputs.items()}
+    inputs = {
+        "input_ids": [5, 6, 7, 5, 8, 5, 9],
+        "position_ids": [0, 1, 2, 0, 1, 0, 1],
+        "anchor_ids": [-1, 1, 1, -1, 2, -1, 3],
+        "anchor_parents": [-1, 0, 0, -1],
+        "anchor_kinds": [3, 1, 1, 1],
+    }
+    inputs = {name: torch.tensor([column], device=DEVICE) for name, column in inputs.items()}
     monkeypatch.setenv("FOVEATE_BACKEND", "reference")
     expected = model(**inputs).embeddings
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
@@ -486,35 +492,32 @@ def tree_encoder(kind):
     return model.to(DEVICE)
 
 
-def types_of(parents):
-    """Node types of TreeBert: what has leaves alone is a passage, whose last token is [SEP]."""
-    nodes = range(len(parents))
-    children = [[i for i in nodes if parents[i] == parent] for parent in nodes]
-    is_passage = [
-        parents[i] >= 0 and children[i] != [] and not any(children[j] for j in children[i])
-        for i in nodes
-    ]
-    types = [4 if is_passage[i] else 3 if parents[i] < 0 else 2 for i in nodes]
-    for i in nodes:
-        if parents[i] >= 0 and is_passage[parents[i]]:
-            types[i] = int(i == children[parents[i]][-1])
-    return types
+def passages_of(parents):
+    """Columns of TreeBert: the leaves below each node are a sentence, and a passage by itself."""
+    parents_of_leaves = [p for i, p in enumerate(parents) if i not in parents and p >= 0]
+    sentences = sorted(set(parents_of_leaves))
+    return passage_columns(
+        ["document", *["sentence"] * len(sentences)],
+        [-1, *[0] * len(sentences)],
+        [[], *([5 + i % 20] * parents_of_leaves.count(i) for i in sentences)],
+        range(len(sentences) + 1),
+        1,
+    )
 
 
 def padded_batch(kind, *documents):
-    """Ids, mask, parents and node types of documents, padded on the right."""
+    """The columns of documents, padded on the right."""
+    if kind == "tree_bert":
+        batch = pad_features([passages_of(document) for document in documents], 0)
+        return {name: x.to(DEVICE) for name, x in batch.items()}
     length = max(map(len, documents))
     generator = torch.Generator().manual_seed(length)
     ids = torch.randint(5, 30, (len(documents), length), generator=generator)
     parents, mask = torch.zeros_like(ids), torch.zeros_like(ids)
-    types = torch.zeros_like(ids)
     for row, document in enumerate(documents):
         parents[row, : len(document)] = torch.tensor(document)
         mask[row, : len(document)] = 1
-        types[row, : len(document)] = torch.tensor(types_of(document))
     batch = {"input_ids": ids, "attention_mask": mask, "parent_ids": parents}
-    if kind == "tree_bert":
-        batch["node_types"] = types
     return {name: x.to(DEVICE) for name, x in batch.items()}
 
 

@@ -14,6 +14,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 from foveate.models.joint_layers import convert_parts
 from foveate.models.speed_ups.cuda_graphs import CapturableTreeEncoder
 from foveate.models.tree_bert_network import (
+    Layout,
     NetworkConfig,
     TreeBertEncoder,
     TreeBertLayer,
@@ -29,19 +30,18 @@ from .configuration_tree_bert import TreeBertConfig
 class TreeBertOutput(ModelOutput):
     """Output of `TreeBertModel`.
 
+    Anchors and tokens are in reading order, those of all documents one after another.
+
     Attributes:
-        anchor_indices: `(anchors,)` int64, the positions of the anchors in the flattened batch.
-        embeddings: `(anchors, hidden_size)` float32 of unit length, the vector of each anchor's
-            sentence, section or document.
+        embeddings: `(anchors, hidden_size)` float32 of unit length, the vector of each document,
+            section and sentence, as `anchor_kinds` lists them.
         salience: `(anchors,)` float32, how much each sentence belongs in a summary of its document,
             as a logit; only differences within a document mean anything. 0 at other anchors.
         token_vectors: `(tokens, token_size)` float32 of unit length, the vector of each token in
-            its passage, for late interaction; [SEP] counts, [CLS] does not. In level order, which
-            is reading order where all passages are on one level. None if the model has no head for
-            it.
+            its passage, for late interaction; [SEP] counts, [CLS] does not. None if the model has
+            no head for it.
     """
 
-    anchor_indices: Tensor | None = None
     embeddings: Tensor | None = None
     salience: Tensor | None = None
     token_vectors: Tensor | None = None
@@ -60,9 +60,11 @@ class CapturableTreeBertEncoder(CapturableTreeEncoder, TreeBertEncoder):
         attention: Any = self.layer[0].attention
         return int(attention.self.qkv.in_features) // self.num_heads
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply all layers to passages `(nodes, hidden_size)`, without gradients in place."""
-        return self.run_on_tree(hidden_states, tree)
+    def forward(self, hidden_states: Tensor, passages: Layout) -> Tensor:
+        """Apply all layers to the tokens of passages `(tokens, hidden_size)`."""
+        if isinstance(passages, Tree):
+            return self.run_on_tree(hidden_states, passages)
+        return super().forward(hidden_states, passages)
 
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
@@ -118,12 +120,15 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
         ...     intermediate_size=32,
         ... )
         >>> model = TreeBertModel(config).eval()
-        >>> ids = torch.tensor([[1, 1, 1, 10, 11, 2, 12, 2]])  # a document, its section, a passage
-        >>> parents = torch.tensor([[-1, 0, 1, 2, 2, 2, 2, 2]])
-        >>> types = torch.tensor([[3, 2, 4, 0, 0, 1, 0, 1]])  # the passage has two sentences
-        >>> output = model(ids, parent_ids=parents, node_types=types)
-        >>> output.anchor_indices.tolist(), output.embeddings.shape
-        ([0, 1, 5, 7], torch.Size([4, 16]))
+        >>> output = model(
+        ...     torch.tensor([[1, 10, 11, 2, 12, 2]]),  # a passage of two sentences
+        ...     position_ids=torch.tensor([[0, 1, 2, 3, 4, 5]]),
+        ...     anchor_ids=torch.tensor([[-1, 2, 2, 2, 3, 3]]),
+        ...     anchor_parents=torch.tensor([[-1, 0, 1, 1]]),
+        ...     anchor_kinds=torch.tensor([[3, 2, 1, 1]]),  # a document, its section, the sentences
+        ... )
+        >>> output.embeddings.shape
+        torch.Size([4, 16])
     """
 
     def __init__(self, config: TreeBertConfig) -> None:
@@ -146,26 +151,29 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        parent_ids: Tensor | None = None,
-        node_types: Tensor | None = None,
-        tree: Tree | None = None,
+        position_ids: Tensor | None = None,
+        anchor_ids: Tensor | None = None,
+        anchor_parents: Tensor | None = None,
+        anchor_kinds: Tensor | None = None,
         **kwargs: Any,
     ) -> TreeBertOutput:
-        """Encode documents.
+        """Encode documents, as a `TreeBertProcessor` prepares them.
 
         Args:
-            input_ids: `(batch, length)` int64.
+            input_ids: `(batch, length)` int64, the passages of each document one after another.
             attention_mask: `(batch, length)`, 0 at padding, which may be on either side.
-            parent_ids: `(batch, length)` int64, the position of each node's parent in its
-                sequence, -1 at a root, as a `TreeBertProcessor` returns them.
-            node_types: `(batch, length)` int64, see `foveate.preprocessing.tree.NODE_TYPES`.
-            tree: In place of `attention_mask` and `parent_ids`, for documents that are packed into
-                one sequence `(1, nodes)` in level order.
+            position_ids: `(batch, length)` int64, counted from 0 in each passage.
+            anchor_ids: `(batch, length)` int64, the sentence that each token belongs to, as its
+                index among the anchors of its row; -1 at the first token of a passage.
+            anchor_parents: `(batch, anchors)` int64, the index of each anchor's parent, -1 at a
+                root. A row may hold several documents.
+            anchor_kinds: `(batch, anchors)` int64, see `foveate.preprocessing.tree.NODE_TYPES`; -1
+                at padding, which follows the anchors.
             kwargs: `return_dict`, False for a tuple.
 
         Raises:
-            ValueError: `input_ids`, `node_types` or parents are missing, `inputs_embeds` are given,
-                a node is misplaced, or the parents do not form a forest within their sequences.
+            ValueError: Inputs are missing, `inputs_embeds` are given, or an anchor does not follow
+                its parent.
 
         Warns:
             UserWarning: The hidden states of all layers, or attention weights, are requested.
@@ -177,5 +185,7 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
                 warnings.warn(
                     f"TreeBert ignores {name}: it returns vectors and salience only", stacklevel=2
                 )
-        output = super().forward(input_ids, attention_mask, parent_ids, node_types, tree)
+        output = super().forward(
+            input_ids, attention_mask, position_ids, anchor_ids, anchor_parents, anchor_kinds
+        )
         return TreeBertOutput(**output._asdict())

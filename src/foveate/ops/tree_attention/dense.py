@@ -1,5 +1,7 @@
 """Dense attention within groups of equal size, and the log-sum-exps that merge its parts."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -7,54 +9,52 @@ from torch.utils.checkpoint import checkpoint
 
 from foveate.ops.precision import widened
 
-from .families import FamilyBatch
-
 MAX_SCORES = 1 << 22
 """Attention scores that are materialized at a time for log-sum-exps."""
 
 _KEYS_AT_ONCE = 16
 """Keys that torch's CPU kernel reads at once with AVX-512; those left over it reads one by one."""
 
-_LARGE_FAMILY = 1024
-"""Members of a family beyond which the few keys left over take no time to speak of."""
+_LONG = 1024
+"""Tokens of a sequence beyond which the few keys left over take no time to speak of."""
 
 
-def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> Tensor:
-    """Attend within the families of a forest of two levels, without gradients.
+def attend_equal(q: Tensor, k: Tensor, v: Tensor, runs: Sequence[tuple[int, int]]) -> Tensor:
+    """Attend within sequences that follow each other.
 
     Args:
-        q: Queries `(members or more, heads, head_dim)`, one family after another.
+        q: Queries `(tokens or more, heads, head_dim)`.
         k: Keys, same shape, finite.
         v: Values, same shape, finite.
-        batch: The families.
+        runs: For sequences of one length after another, their number and that length.
 
     Returns:
-        The output, shaped like the queries, 0 beyond the members.
+        The output, shaped like the queries, 0 beyond the tokens.
     """
     out = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
     start = 0
-    for number, size in batch.groups:
-        group = slice(start, start + number * size)
-        queries = q[group].unflatten(0, (number, size))
+    for number, size in runs:
+        run = slice(start, start + number * size)
+        queries = q[run].unflatten(0, (number, size))
         keys, values = (_blocks(x, start, number, size) for x in (k, v))
         mask = q.new_full((1, keys.shape[1]), float("-inf"))
         mask[:, :size] = 0
         queries, keys, values = (x.transpose(1, 2) for x in (queries, keys, values))
         attended = F.scaled_dot_product_attention(queries, keys, values, mask)
-        out[group] = attended.transpose(1, 2).flatten(0, 1)
-        start = group.stop
+        out[run] = attended.transpose(1, 2).flatten(0, 1)
+        start = run.stop
     return out
 
 
 def _blocks(x: Tensor, start: int, number: int, size: int) -> Tensor:
-    """View blocks of `size` nodes, one after another, the first one beginning at `start`.
+    """View blocks of `size` tokens, one after another, the first one beginning at `start`.
 
     Returns:
         `(number, size or more, ...)`. The kernel is slow unless the number of keys is a multiple of
-        what it reads at once, so each block is extended by the nodes that follow in x, or by zeros
+        what it reads at once, so each block is extended by the tokens that follow in x, or by zeros
         where x ends.
     """
-    padding = -size % _KEYS_AT_ONCE if size <= _LARGE_FAMILY else 0
+    padding = -size % _KEYS_AT_ONCE if size <= _LONG else 0
     end = start + number * size
     if end + padding <= len(x):
         return x[start : end + padding].unfold(0, size + padding, size).movedim(-1, 1)

@@ -85,55 +85,6 @@ def group_families(
     )
 
 
-class FamilyBatch(NamedTuple):
-    """Some families of a forest of two levels, each a root followed by its children.
-
-    Attributes:
-        nodes: `(members,)`, one family after another.
-        groups: For families of one size, which are consecutive: their number and that size.
-    """
-
-    nodes: Tensor
-    groups: list[tuple[int, int]]
-
-
-def batch_families(
-    parent: Tensor, first_child: Tensor, num_children: Tensor, max_nodes: int
-) -> list[FamilyBatch]:
-    """Divide the families of a forest of two levels into batches of up to `max_nodes` members.
-
-    A family that is larger is a batch by itself, and a root without children is a family.
-
-    Args:
-        parent: See `group_families`.
-        first_child: See `group_families`.
-        num_children: See `group_families`.
-        max_nodes: Members of a batch.
-    """
-    lone = ((parent < 0) & (num_children == 0)).nonzero()
-    families = [lone] if len(lone) else []
-    families += [
-        torch.cat([parents, children], dim=1)
-        for parents, children, _, _ in _families_by_kind(parent, first_child, num_children)
-    ]
-    parts: list[list[Tensor]] = []
-    room = 0
-    for members in families:
-        size = members.shape[1]
-        while len(members):
-            if room < size:
-                parts.append([])
-                room = max_nodes
-            number = max(1, room // size)
-            parts[-1].append(members[:number])
-            members = members[number:]
-            room -= parts[-1][-1].numel()
-    return [
-        FamilyBatch(torch.cat([x.flatten() for x in part]), [(*x.shape,) for x in part])
-        for part in parts
-    ]
-
-
 def _families_by_kind(
     parent: Tensor, first_child: Tensor, num_children: Tensor
 ) -> list[tuple[Tensor, Tensor, bool, bool]]:

@@ -17,14 +17,15 @@ from torch import Tensor, nn
 from transformers import AutoModel, Trainer
 
 from foveate.data import Example
-from foveate.preprocessing import DocumentProcessor, Features, TreeBertProcessor, pack_trees
+from foveate.preprocessing import DocumentProcessor, Features, TreeBertProcessor, pack_passages
+from foveate.preprocessing.collate import fill_packs
 from foveate.preprocessing.tree import NODE_TYPES
 from foveate.training.gradient_cache import Vectors, cached_loss
 
 from .base import Objective
 from .self_supervision import read
 
-_COLUMNS = ("input_ids", "parent_ids", "node_types")
+_COLUMNS = ("input_ids", "position_ids", "anchor_ids", "anchor_parents", "anchor_kinds")
 
 
 class RetrievalTrainer(Trainer):
@@ -72,7 +73,7 @@ class RetrievalTrainer(Trainer):
 
 
 def _encode(model: Any, chunk: dict[str, Any]) -> Vectors:
-    """Encode a packed forest: the vectors and salience of anchors, and the vectors of tokens."""
+    """Encode packed passages: the vectors and salience of anchors, and the vectors of tokens."""
     output = model(**chunk)
     found = output.embeddings, output.salience
     return found if output.token_vectors is None else (*found, output.token_vectors)
@@ -142,12 +143,12 @@ class Retrieval(Objective):
     def features(
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator
     ) -> list[Features]:
-        """Make a tree, its queries, and their targets.
+        """Make passages of a document, its queries, and their targets.
 
         Returns:
-            Columns of the tree, those of the queries with `query_` before their names, and
-            `anchor_ids`; `is_candidate` and `is_salient` `(anchors,)`; `targets` `(3, n)`: a query,
-            an anchor that it should find, and the kind of that anchor.
+            Columns of the document, and those of the queries with `query_` before their names;
+            `is_candidate` and `is_salient` `(anchors,)`; `targets` `(3, n)`: a query, an anchor
+            that it should find, and the kind of that anchor.
 
         Raises:
             ValueError: The processor is not TreeBert's, or the document has no text.
@@ -157,12 +158,12 @@ class Retrieval(Objective):
         numbers = self.max_queries, self.max_given_queries
         reading = read(example, processor.levels, generator, *numbers)
         anchors = reading.anchors
-        nodes, owners = processor.tree(anchors)
+        document, owners = processor.tree(anchors)
         first = _first_indices(owners)
         texts = [query.text for query in reading.queries]
         query_owners, pieces = processor.pieces(texts)
         first_piece = _first_indices(query_owners)
-        query_nodes = processor.forest([pieces[first_piece[i]] for i in range(len(texts))])
+        queries = processor.forest([pieces[first_piece[i]] for i in range(len(texts))])
         targets = [
             (query_idx, first[anchor], NODE_TYPES[anchors[anchor].kind])
             for query_idx, query in enumerate(reading.queries)
@@ -171,12 +172,8 @@ class Retrieval(Objective):
         is_candidate = [anchors[i].sentence_idx is not None for i in owners]
         return [
             {
-                "input_ids": nodes.input_ids,
-                "parent_ids": nodes.parent_ids,
-                "node_types": nodes.node_types,
-                "query_input_ids": query_nodes.input_ids,
-                "query_parent_ids": query_nodes.parent_ids,
-                "query_node_types": query_nodes.node_types,
+                **document,
+                **{f"query_{name}": column for name, column in queries.items()},
                 "is_candidate": torch.tensor(is_candidate),
                 "is_salient": torch.tensor([i in reading.salient for i in owners]),
                 "targets": torch.tensor(targets, dtype=torch.long).view(-1, 3).T,
@@ -184,89 +181,50 @@ class Retrieval(Objective):
         ]
 
     def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
-        """Pack trees and queries into chunks, and number their anchors consecutively.
+        """Pack documents and queries into chunks, and number their anchors consecutively.
 
         Returns:
-            `documents` and `queries`, lists of packed forests; and `targets`: `document` and
+            `documents` and `queries`, lists of packed inputs; and `targets`: `document` and
             `query_document`, the document of each anchor and query, `kind`, `is_candidate` and
             `is_salient` of each anchor, `query`, `anchor` and `target_kind` of each pair, and
             `token_anchor` and `token_query`, the anchor or query that each token belongs to.
-            Anchors and tokens are in level order within a chunk.
         """
-        queries = [
-            {name: example[f"query_{name}"] for name in _COLUMNS}
-            for example in features
-            if len(example["query_input_ids"])
-        ]
-        num_earlier = 0
-        for query in queries:
-            is_end = query["node_types"] == NODE_TYPES["sentence"]
-            ends = torch.arange(int(is_end.sum())) + num_earlier
-            query["owner"] = _owners_of_tokens(query["node_types"], ends)
-            num_earlier += len(ends)
-        is_anchor = [
-            (example["node_types"] > NODE_TYPES["token"])
-            & (example["node_types"] != NODE_TYPES["passage"])
-            for example in features
-        ]
-        num_anchors = torch.tensor([int(column.sum()) for column in is_anchor])
-        num_queries = torch.tensor(
-            [int((example["query_parent_ids"] < 0).sum()) for example in features]
+        documents, queries = (
+            [{name: one[f"{prefix}{name}"] for name in _COLUMNS} for one in features]
+            for prefix in ("", "query_")
+        )
+        num_anchors, num_queries = (
+            torch.tensor([len(one["anchor_kinds"]) for one in inputs])
+            for inputs in (documents, queries)
         )
         document = torch.arange(len(features))
-        offsets = torch.stack(
-            [
-                num_queries.cumsum(0) - num_queries,
-                num_anchors.cumsum(0) - num_anchors,
-                torch.zeros_like(num_anchors),
-            ]
-        )
+        first_anchor, first_query = (x.cumsum(0) - x for x in (num_anchors, num_queries))
+        offsets = torch.stack([first_query, first_anchor, torch.zeros_like(first_query)])
         pairs = torch.cat(
-            [example["targets"] + offsets[:, i, None] for i, example in enumerate(features)], dim=1
+            [one["targets"] + offsets[:, i, None] for i, one in enumerate(features)], dim=1
         )
-        numbers = (torch.cat(is_anchor).cumsum(0) - 1).split([len(column) for column in is_anchor])
-        numbered = []
-        for example, number, column in zip(features, numbers, is_anchor, strict=True):
-            types = example["node_types"]
-            owner = _owners_of_tokens(types, number[types == NODE_TYPES["sentence"]])
-            numbered.append({**example, "anchor": number.where(column, -1), "owner": owner})
-        documents = self._chunks(numbered, "anchor", "owner")
-        query_chunks = self._chunks(queries, "owner")
-        order = _listed(documents, "anchor")
-        place = order.argsort()
-        columns = {
-            "document": document.repeat_interleave(num_anchors),
-            "kind": torch.cat(
-                [example["node_types"][x] for example, x in zip(features, is_anchor, strict=True)]
-            ),
-            "is_candidate": torch.cat([example["is_candidate"] for example in features]),
-            "is_salient": torch.cat([example["is_salient"] for example in features]),
-        }
         return {
-            "documents": documents,
-            "queries": query_chunks,
+            "documents": self._chunks(documents),
+            "queries": self._chunks(queries),
             "targets": {
-                **{name: column[order] for name, column in columns.items()},
+                "document": document.repeat_interleave(num_anchors),
                 "query_document": document.repeat_interleave(num_queries),
+                "kind": torch.cat([one["anchor_kinds"] for one in features]),
+                "is_candidate": torch.cat([one["is_candidate"] for one in features]),
+                "is_salient": torch.cat([one["is_salient"] for one in features]),
                 "query": pairs[0],
-                "anchor": place[pairs[1]],
+                "anchor": pairs[1],
                 "target_kind": pairs[2],
-                "token_anchor": place[_listed(documents, "owner")],
-                "token_query": _listed(query_chunks, "owner"),
+                "token_anchor": _owners_of_tokens(documents),
+                "token_query": _owners_of_tokens(queries),
             },
         }
 
-    def _chunks(self, trees: Sequence[Features], *others: str) -> list[dict[str, Any]]:
-        chunks: list[list[Features]] = [[]]
-        num_tokens = 0
-        for tree in trees:
-            if chunks[-1] and num_tokens + len(tree["input_ids"]) > self.chunk_tokens:
-                chunks.append([])
-                num_tokens = 0
-            chunks[-1].append(tree)
-            num_tokens += len(tree["input_ids"])
-        columns = ("input_ids", "node_types", *others)
-        return [pack_trees(chunk, columns) for chunk in chunks if chunk]
+    def _chunks(self, inputs: Sequence[Features]) -> list[Features]:
+        lengths = [len(one["input_ids"]) for one in inputs]
+        some = [i for i, length in enumerate(lengths) if length]
+        packs = fill_packs(some, lengths, self.chunk_tokens)
+        return [pack_passages([inputs[i] for i in pack]) for pack in packs]
 
     def loss(
         self, queries: Sequence[Vectors], documents: Sequence[Vectors], targets: Features
@@ -364,23 +322,14 @@ class Retrieval(Objective):
         return F.cross_entropy(nearest, targets["query_document"][query])
 
 
-def _owners_of_tokens(node_types: Tensor, sentences: Tensor) -> Tensor:
-    """Return the sentence that each token belongs to: the next that ends; -1 at other nodes.
+def _owners_of_tokens(inputs: Sequence[Features]) -> Tensor:
+    """Return the anchor that each token belongs to, all tokens but [CLS] and all anchors in order.
 
     Args:
-        node_types: `(nodes,)`, in reading order.
-        sentences: `(sentences,)`, the numbers of the sentences.
+        inputs: Documents, or queries.
     """
-    is_end = node_types == NODE_TYPES["sentence"]
-    is_token = is_end | (node_types == NODE_TYPES["token"])
-    following = is_end.cumsum(0) - is_end.long()
-    return sentences[following.clamp(max=len(sentences) - 1)].where(is_token, -1)
-
-
-def _listed(chunks: Sequence[dict[str, Any]], column: str) -> Tensor:
-    """Take a column out of chunks, without -1."""
-    values = torch.cat([chunk.pop(column)[0] for chunk in chunks] or [torch.zeros(0).long()])
-    return values[values >= 0]
+    anchor_ids = pack_passages(inputs)["anchor_ids"]
+    return anchor_ids[anchor_ids >= 0]
 
 
 def late_interaction(
