@@ -40,7 +40,7 @@ from foveate.data import Example
 from foveate.tasks.centrality import unit
 from foveate.tasks.context import fit, weigh
 from foveate.tasks.prompt import outline
-from foveate.tasks.relevance import relevance
+from foveate.tasks.relevance import encode_query, relevance
 from foveate.tasks.tokens import estimate_tokens
 from retrieval import flat, headings, without_headings
 from retrieval_measures import interval
@@ -165,10 +165,11 @@ class Systems:
             for name, of_chunks in scores.items():
                 yield f"chunks of {size}, {name}", [best(row, chunks) for row in of_chunks]
         vectors = [self.own.encode(document)]
+        encoded = [encode_query(query, document.language, self.own) for query in queries]
         near = [range(max(i - 1, 0), min(i + 2, len(texts))) for i in range(len(texts))]
         yield (
             "sentences with neighbours",
-            [best(relevance(query, [document], vectors, self.own)[0], near) for query in queries],
+            [best(relevance(query, [document], vectors)[0], near) for query in encoded],
         )
 
 

@@ -10,6 +10,8 @@ Sentences are ranked by queries about their document. Topics are
 Questions are
 
 - meetings (QMSum): the specific questions, with QMSum's topics as sections, and without sections;
+- articles of Wikipedia (SQuAD), papers (COVID-QA) and privacy policies (PolicyQA): questions of
+  people about the documents for development;
 - questions.jsonl: questions that one sentence answers, asked of its document, and of all documents
   of the same part. `document` is a file of ../examples, or a set and an id;
   `answers` are the first words of the sentences that answer.
@@ -42,17 +44,20 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import arguments
 import kept
 import report
+from asked_questions import read_questions
 from foveate import Document, Encoder
 from foveate.data import Example
 from foveate.documents.sentences import split_sentences
+from foveate.inference import DocumentVectors
 from foveate.tasks.centrality import SentencePositions
-from foveate.tasks.relevance import match
+from foveate.tasks.relevance import Matches, encode_query, match
 from retrieval import Query, flat, headings, without_headings
 from structured_documents import meetings, papers, peps, proposals, without_abstract
 
@@ -68,8 +73,8 @@ SEED = 0
 MEASURES = ("hit@1", "nDCG@10")
 _NAME = re.compile(r"\b\w*(?:[a-z][A-Z]|_|[A-Za-z]\d|\d[A-Za-z])\w*\b")
 PARTS = {
-    "questions": ("r(s, q)", "r(S, q)", "b(s)", "b(S)"),
-    "topics": ("r(s, q)", "r(S, q)", "b(s)", "b(S)"),
+    "questions": ("r(s, q)", "r(S, q)", "w(s, q)", "b(s)", "b(S)"),
+    "topics": ("r(s, q)", "r(S, q)", "w(s, q)", "b(s)", "b(S)"),
     "sections": ("max r(s, q)", "r(S, q)", "b(S)"),
     "documents": ("mean max r(s, p)", "b(D)"),
 }
@@ -138,6 +143,9 @@ def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[st
         )
         tasks = [(its.document, names(its.document)) for its in examples[name.lower()]]
         judged["topics"][f"names in {name}"], _ = judge(tasks, encoder)
+    for name in ("squad", "covid", "policies"):
+        tasks = [(one.document, one.queries) for one in read_questions(data, name, "dev")]
+        judged["questions"][name], _ = judge(tasks, encoder)
     for part in ("train", "dev"):
         tasks = questions(QUESTIONS, part, data)
         name = f"questions, {part}"
@@ -180,12 +188,13 @@ def judge(
         for query in queries:
             if not query.sentence_ids:
                 continue
-            found = match(query.text, [document], [vectors], encoder)
+            found = compare(query.text, [document], [vectors], encoder)
             relevant = marks(len(section_idx), query.sentence_ids)
-            of_sentences.append(Judged(found.sentences[0], relevant))
+            of_sentences.append(Judged(torch.from_numpy(found.sentences[0]), relevant))
             sizes = torch.bincount(section_idx, minlength=len(found.sections[0]))
             counts = torch.bincount(section_idx[relevant], minlength=len(sizes))
-            of_sections.append(Judged(found.sections[0], (counts > 0) & (2 * counts >= sizes)))
+            features = torch.from_numpy(found.sections[0])
+            of_sections.append(Judged(features, (counts > 0) & (2 * counts >= sizes)))
     return of_sentences, [one for one in of_sections if one.relevant.any()]
 
 
@@ -209,12 +218,13 @@ def judge_together(
     judged = []
     for idx, (_, queries) in enumerate(tasks):
         for query in queries:
-            found = match(query.text, documents, vectors, encoder).sentences
+            found = compare(query.text, documents, vectors, encoder).sentences
             relevant = [
                 marks(len(features), query.sentence_ids if i == idx else ())
                 for i, features in enumerate(found)
             ]
-            judged.append(Judged(torch.cat(found), torch.cat(relevant)))
+            features = torch.from_numpy(np.concatenate(found))
+            judged.append(Judged(features, torch.cat(relevant)))
     return judged
 
 
@@ -224,10 +234,20 @@ def judge_documents(examples: Sequence[Example], encoder: Encoder) -> list[Judge
     documents = [without_abstract(one) for one in chosen]
     vectors = encoder.encode(documents, show_progress=False)
     return [
-        Judged(match(text, documents, vectors, encoder).documents, marks(len(documents), [idx]))
+        Judged(
+            torch.from_numpy(compare(text, documents, vectors, encoder).documents),
+            marks(len(documents), [idx]),
+        )
         for idx, one in enumerate(chosen)
         for text in sentences(one.references[0])
     ]
+
+
+def compare(
+    text: str, documents: Sequence[Document], vectors: Sequence[DocumentVectors], encoder: Encoder
+) -> Matches:
+    """Compare a query with documents."""
+    return match(encode_query(text, documents[0].language, encoder), documents, vectors)
 
 
 def questions(path: Path, part: str, data: Path) -> list[tuple[Document, list[Query]]]:

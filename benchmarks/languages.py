@@ -26,8 +26,8 @@ from torch import Tensor
 import report
 from debian import unpack
 from foveate import Document, Encoder
-from foveate.tasks.relevance import match, weighted_mean
-from foveate.tasks.weights import WEIGHTS
+from foveate.tasks.relevance import encode_query, match
+from foveate.tasks.weights import weighted_mean
 
 RESULTS = report.RESULTS / "languages.json"
 MANUALS = {  # and the package of the original, in which pages may be of several languages
@@ -149,11 +149,12 @@ def judge(
         for idx, section in enumerate(sections):
             queries = {"headings": section.heading, "English headings": section.original}
             for kind, query in queries.items():
-                features = match(query, [document], [vectors], encoder).sections[0]
+                encoded = encode_query(query, document.language, encoder)
+                features = match(encoded, [document], [vectors]).sections[0]
                 scores = {
                     "words": features[:, 2],
                     f"{name}, vectors": features[:, 0],
-                    f"{name}, both": weighted_mean(features, WEIGHTS[encoder.context].sections),
+                    f"{name}, both": weighted_mean(features, encoded.weights.sections),
                 }
                 for system, score in scores.items():
                     if system != "words" or encoder is next(iter(encoders.values())):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
@@ -11,11 +12,11 @@ from transformers import AutoModel, AutoTokenizer
 from foveate import Document, Encoder
 from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
-from foveate.tasks.bm25 import Words
+from foveate.tasks.bm25 import Words, saturated
 from foveate.tasks.centrality import SentencePositions, unit
-from foveate.tasks.relevance import match, relevance, weighted_mean
+from foveate.tasks.relevance import encode_query, match, relevance
 from foveate.tasks.terms import terms
-from foveate.tasks.weights import WEIGHTS, held_back
+from foveate.tasks.weights import weighted_mean
 
 
 class SentenceEncoder:
@@ -201,9 +202,12 @@ def rank_by_vectors(
     means = torch.stack([unit(its.sentences).mean(0) for its in vectors])
     yield f"{name}, mean of sentences", wanted @ unit(means).T
     yield f"{name}, best sentences", best_sentences(encode_lists(encoder, queries), vectors)
-    weights = WEIGHTS[encoder.context].documents
-    matches = [match(" ".join(query), documents, vectors, encoder).documents for query in queries]
-    yield f"{name}, fused", torch.stack([weighted_mean(features, weights) for features in matches])
+    encoded = [encode_query(" ".join(query), documents[0].language, encoder) for query in queries]
+    scores = [
+        weighted_mean(match(query, documents, vectors).documents, query.weights.documents)
+        for query in encoded
+    ]
+    yield f"{name}, fused", torch.from_numpy(np.stack(scores)).float()
 
 
 def encode_lists(encoder: Encoder, lists: Sequence[Sequence[str]]) -> list[Tensor]:
@@ -235,7 +239,12 @@ def fuse_within(
 ) -> list[Tensor]:
     """Score sentences as `foveate.search` does."""
     return [
-        torch.stack([relevance(query, [document], [its], encoder)[0] for query in of_document])
+        torch.stack(
+            [
+                relevance(encode_query(query, document.language, encoder), [document], [its])[0]
+                for query in of_document
+            ]
+        )
         for document, its, of_document in zip(documents, vectors, queries, strict=True)
     ]
 
@@ -264,12 +273,12 @@ def match_words(texts: Sequence[str], queries: Sequence[str]) -> Tensor:
     """Compute BM25 of texts for each query: `(queries, texts)`."""
     wanted = [dict.fromkeys(terms(query)) for query in queries]
     columns = {term: i for i, term in enumerate(dict.fromkeys(t for q in wanted for t in q))}
-    words = Words(texts)
+    words = Words.from_texts(texts)
     counts = words.count([*columns])
     having = (counts > 0).sum(0)
-    frequencies = torch.log1p((len(texts) - having + 0.5) / (having + 0.5))
-    relative = words.lengths / words.lengths.float().mean()
-    scores = frequencies * counts / (counts + held_back(relative)[:, None])
+    frequencies = np.log1p((len(texts) - having + 0.5) / (having + 0.5))
+    relative = words.lengths / words.lengths.mean()
+    scores = torch.from_numpy(frequencies * saturated(counts, relative[:, None])).float()
     return torch.stack([scores[:, [columns[t] for t in query]].sum(1) for query in wanted])
 
 

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from foveate import Encoder
 from foveate.inference.query_encoder import QueryEncoder
-from tests.tree_bert import save_tree_bert
 
 
 @pytest.mark.parametrize(
@@ -17,14 +15,10 @@ def test_vectors_are_those_of_the_encoder(encoder, query):
     np.testing.assert_allclose(QueryEncoder().encode_queries([query]), expected, atol=1e-5)
 
 
-def test_vectors_of_tokens_are_those_of_the_encoder(tmp_path, tokenizer, monkeypatch):
-    assert QueryEncoder().encode_query_tokens("cod") is None
-    model = save_tree_bert(tmp_path, tokenizer, token_size=8)
-    model.bfloat16().save_pretrained(tmp_path)
-    monkeypatch.setattr("foveate.inference.query_encoder.default_model_path", lambda: tmp_path)
-    expected = Encoder.from_pretrained(tmp_path, device="cpu").encode_query_tokens("Cod swim?")
+def test_vectors_of_tokens_are_those_of_the_encoder(encoder):
     found = QueryEncoder().encode_query_tokens("Cod swim?")
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+    expected = encoder.encode_query_tokens("Cod swim?").numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_longer_texts_than_a_sentence_do_not_fit():

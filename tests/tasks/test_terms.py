@@ -1,5 +1,6 @@
 import unicodedata
 
+import numpy as np
 import pytest
 
 from foveate.tasks.bm25 import Words, bm25
@@ -91,8 +92,10 @@ def test_stems_follow_the_words_that_differ_from_them(language, text, stems):
 
 
 def test_the_word_itself_counts_beside_its_stem():
-    words = Words(["He allocates memory.", "Allocation of memory.", "Of salt."], "en")
-    scores = bm25(words.count(terms("allocates", "en")), words.lengths)
+    texts = ["He allocates memory.", "Allocation of memory.", "Of salt."]
+    words = Words.from_texts(texts, "en")
+    counts = words.count(terms("allocates", "en"))
+    scores = bm25(counts, words.lengths, words.lengths.mean(), np.ones(counts.shape[1]))
     assert scores[0] > scores[1] > scores[2] == 0
 
 

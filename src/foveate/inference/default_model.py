@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGE = "foveate_tree_bert"
-WEIGHTS_SHA256 = "3bcd07b1ff82dd119af0b27327d71161e26a5ae9ec55dc5f150b15eccd321f0b"
+WEIGHTS_SHA256 = "6185f977bdcd21e74f203f1670c69214480fae7d191d60f80bade945fb1dd2f7"
 
 
 @cache
