@@ -7,9 +7,8 @@ policies.jsonl to build/corpus, from the training parts in ../shared/data. Each 
 with its sentences, references and queries, the language, the source and the license. Only prose,
 items of lists and captions are written, not tables, code, formulas, footnotes and bibliographies. A
 paper whose text does not begin with its abstract gets it as its first section. Meetings keep their
-speakers; meetings_flat.jsonl has each in one section, without QMSum's topics. Both are written a
-second time: meetings_2.jsonl and meetings_flat_2.jsonl, where topics and the first sentences of
-answers are queries, too.
+speakers; meetings_flat.jsonl has each in one section, without QMSum's topics. Topics and the first
+sentences of answers are queries, too.
 
 People asked the questions about meetings, articles, papers on the coronavirus (covid.jsonl) and
 policies; a language model made those about papers and proposals: made_questions.py chooses the
@@ -54,19 +53,17 @@ COPIES = {
     "papers": 4,
     "peps": 4,
     "proposals": 3,
-    "meetings_2": 2,
-    "meetings_flat_2": 2,
-    "squad": 75,
-    "covid": 18,
-    "policies": 65,
+    "meetings": 3,
+    "meetings_flat": 3,
+    "squad": 40,
+    "covid": 14,
+    "policies": 30,
 }
 """How many times the documents of a file are written, by default once.
 
-Of all words, 21 % are then from papers, 21 % from proposals, 9 % from Python's, 14 % from meetings,
-13 % from what else people asked about, and 22 % from manuals.
+Of all words, 22 % are then from papers, 22 % from proposals, 9 % from Python's, 15 % from meetings,
+8 % from what else people asked about, and 23 % from manuals.
 """
-
-MIN_WORDS = 600  # of a document that people asked about
 
 
 def main() -> None:
@@ -98,8 +95,6 @@ def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
         "papers": papers_with_abstracts(data / "scisummnet" / "train.jsonl.gz"),
         "meetings": meeting_records(data),
         "meetings_flat": map(flat, meeting_records(data)),
-        "meetings_2": meeting_records(data, more_queries=True),
-        "meetings_flat_2": map(flat, meeting_records(data, more_queries=True)),
         "peps": (
             record(pep, "Python Enhancement Proposals", "public domain or CC0-1.0")
             for pep in peps(data / "peps" / "train.jsonl.gz", "train")
@@ -113,12 +108,8 @@ def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
 
 
 def asked_records(data: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Return documents with the questions that people asked about them, except short ones.
-
-    The copies of a short document would be read at once: batches hold documents of similar length.
-    """
-    records = (record(one, *LICENSES[name]) for one in read_questions(data, name, "train"))
-    return (one for one in records if count_words(one["sections"]) >= MIN_WORDS)
+    """Return documents with the questions that people asked about them."""
+    return (record(one, *LICENSES[name]) for one in read_questions(data, name, "train"))
 
 
 def papers_with_abstracts(path: Path) -> Iterator[dict[str, Any]]:
@@ -136,9 +127,9 @@ def begins_with(sections: list[dict[str, Any]], abstract: list[str]) -> bool:
     return not abstract or any(abstract[0][:60] in text for text in texts)
 
 
-def meeting_records(data: Path, *, more_queries: bool = False) -> Iterator[dict[str, Any]]:
+def meeting_records(data: Path) -> Iterator[dict[str, Any]]:
     """Return meetings with their topics as sections."""
-    for meeting in meetings(data / "qmsum" / "train.jsonl.gz", more_queries=more_queries):
+    for meeting in meetings(data / "qmsum" / "train.jsonl.gz", more_queries=True):
         document = meeting.document.to_dict()
         yield document | record(meeting, "QMSum", "MIT") | {"sections": document["sections"]}
 
