@@ -40,8 +40,8 @@ def test_words_within_a_word_are_terms(written, parts):
 @pytest.mark.parametrize(
     ("written", "parts"),
     [
-        ("v1.2.3", ["v1"]),
-        ("v1.12", ["v1", "12"]),
+        ("v1.2.3", ["1.2.3", "v1"]),
+        ("v1.12", ["1.12", "v1", "12"]),
         ("2020-03-31", ["2020", "03", "31"]),
         ("cve-2023-1234", ["cve", "2023", "1234"]),
         ("covid-19", ["covid", "19"]),
@@ -82,7 +82,7 @@ def test_letters_may_be_composed_or_not(text):
         ("de", "alte Häuser", ["alte", "alt", "häuser", "haus"]),
         ("ru", "книги", ["книги", "книг"]),
         ("nb", "bøkene", ["bøkene", "bøk"]),
-        ("en", "v1.2s don't 12s", ["v1.2s", "v1", "2s", "don't", "don", "12s"]),
+        ("en", "v1.2s don't 12s", ["v1.2s", "1.2s", "v1", "2s", "don't", "don", "12s"]),
         ("zh", "nets", ["nets"]),
         (None, "nets", ["nets"]),
     ],
@@ -102,7 +102,7 @@ def test_the_word_itself_counts_beside_its_stem():
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("Is CVE-2023-1234 fixed in v1.2.3?", ["cve-2023-1234", "v1.2.3"]),
+        ("Is CVE-2023-1234 fixed in v1.2.3?", ["cve-2023-1234", "1.2.3"]),
         ("foo_bar() and __init__ of PyObject’s HTTPServer", "foo_bar __init__ pyobject httpserver"),
         ("os.path, std::vector or a@b.org", ["os.path", "std::vector", "a@b.org"]),
         ("C++ or C#, 0x1F, SHA256, COVID-19", ["c++", "c#", "0x1f", "sha256", "covid-19"]),

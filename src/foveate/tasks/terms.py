@@ -42,6 +42,7 @@ _HUMP = re.compile(  # not in GPUs, and where a Korean particle follows
     r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})"
     rf"|(?<=[^\W{_HANGUL}])(?=[{_HANGUL}])"
 )
+_VERSION = re.compile(r"\Av(?=\d+\.\d)", re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
 
 # Straight marks open a quotation after a space, unlike those of inches, and unlike in 'tis or '90s.
@@ -116,7 +117,7 @@ def identifiers(query: str, language: str | None = None) -> list[list[str]]:
     for match in _TERM.findall(query):
         name = re.sub("['’]s$", "", match)
         if _IDENTIFIER.fullmatch(name) or (_NUMBER.fullmatch(name) and not _DATE.fullmatch(name)):
-            sequences.append(terms(name)[:1])
+            sequences.append(terms(_VERSION.sub("", name, count=1))[:1])
     return [[*one] for one in dict.fromkeys(map(tuple, sequences)) if len("".join(one)) > 1]
 
 
@@ -155,7 +156,7 @@ def _with_parts(match: str) -> Iterator[str]:
     elif _GROUPED.fullmatch(whole):
         yield whole.replace(",", "")
     elif not whole.startswith("§"):
-        yield whole.removesuffix("'s")
+        yield _VERSION.sub("", whole.removesuffix("'s"), count=1)
         for part in _PART.findall(match):
             yield from (x.lower() for x in (part, *_HUMP.split(part)) if len(x) > 1)
 
