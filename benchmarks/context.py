@@ -4,6 +4,7 @@ Every system gets a question and a budget of tokens, by `foveate.tasks.tokens.es
 
 - meetings (QMSum test, whose constants were chosen on val): the specific questions; what answers is
   the turns that the annotators marked. QMSum's topics, which they made too, are left out;
+- turns as sections: the same, but every turn is a section headed by the speaker;
 - papers (ScisummNet dev), PEPs (every eighth), proposals (dev) and articles (PLOS dev): the
   headings, of which none is left in the documents; what answers is the section, as in retrieval.py;
 - general questions (QMSum test): ROUGE recall of the people's answer in the prompt.
@@ -23,6 +24,7 @@ Each document is measured by one of `--jobs` processes, which have a core each.
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -37,6 +39,7 @@ import arguments
 import report
 from foveate import Document, Encoder
 from foveate.data import Example
+from foveate.documents import Section
 from foveate.tasks.centrality import unit
 from foveate.tasks.context import fit, weigh
 from foveate.tasks.prompt import outline
@@ -88,16 +91,21 @@ def main() -> None:
 
 def sets(data: Path, of_meetings: Path, limit: int | None) -> Iterator[tuple[str, list[Case]]]:
     """Yield the name and the cases of each set."""
-    yield (
-        "meetings",
-        [
-            (
-                flat(without_headings(example.document)),
-                [(one.text, list(one.sentence_ids)) for one in example.queries if one.sentence_ids],
-            )
-            for example in islice(meetings(of_meetings), limit)
-        ],
-    )
+    for name, arranged in (("meetings", flat), ("turns as sections", turns_as_sections)):
+        yield (
+            name,
+            [
+                (
+                    arranged(without_headings(example.document)),
+                    [
+                        (one.text, list(one.sentence_ids))
+                        for one in example.queries
+                        if one.sentence_ids
+                    ],
+                )
+                for example in islice(meetings(of_meetings), limit)
+            ],
+        )
     yield (
         "general questions",
         [
@@ -119,6 +127,14 @@ def sets(data: Path, of_meetings: Path, limit: int | None) -> Iterator[tuple[str
                 for document, queries in headings(islice(examples, limit))
             ],
         )
+
+
+def turns_as_sections(document: Document) -> Document:
+    """Make every paragraph a section that is headed by its speaker."""
+    turns = (
+        Section(one.speaker or "", (replace(one, speaker=None),)) for one in document.paragraphs()
+    )
+    return replace(document, sections=tuple(turns))
 
 
 class Systems:
@@ -174,10 +190,12 @@ class Systems:
 
 
 def said(document: Document) -> list[str]:
-    """Return the sentences, the first of a paragraph after its speaker."""
+    """Return the sentences, the first of a paragraph after its speaker or heading."""
     return [
-        f"{paragraph.speaker}: {sentence.text}" if paragraph.speaker and i == 0 else sentence.text
-        for paragraph in document.paragraphs()
+        f"{name}: {sentence.text}" if name and i == 0 else sentence.text
+        for _, section in document.walk()
+        for paragraph in section.paragraphs
+        for name in [paragraph.speaker or section.title]
         for i, sentence in enumerate(paragraph.sentences)
     ]
 

@@ -8,7 +8,7 @@ from tests.cli.conftest import FISH
 
 
 def test_a_prompt_is_written(foveate, fish):
-    code, output, errors = foveate("context", "what do cod eat?", fish, "--tokens", "40")
+    code, output, errors = foveate("context", "what do cod eat?", fish, "--tokens", "32")
     assert (code, errors) == (0, "")
     assert output.startswith("# Fish\n\n## Cod")
     assert "[2] They eat small fish." in output

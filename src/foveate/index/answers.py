@@ -161,16 +161,7 @@ def context(
             pack_keys(number, "sentence", np.arange(len(one.sentences)))
             for number, one in zip(numbers, vectors, strict=True)
         ]
-        may_show = np.isin(np.concatenate(keys), allowed)
-        weights = weights * may_show
-        parts = [
-            part._replace(
-                passages=tuple(
-                    filter(None, ([i for i in one if may_show[i]] for one in part.passages))
-                )
-            )
-            for part in parts
-        ]
+        weights = weights * np.isin(np.concatenate(keys), allowed)
     prompt = fit(documents, parts, weights, tokens, count)
     of_library = {number: numbers[idx] for number, idx in prompt.document_idx.items()}
     return replace(prompt, document_idx=of_library)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
@@ -23,7 +24,9 @@ from foveate.tasks.prompt import (
     lines,
     outline,
     passage_text,
+    passages,
     render,
+    stretches,
 )
 from foveate.tasks.relevance import encode_query, relevance
 from foveate.tasks.scorer import Query
@@ -35,9 +38,12 @@ if TYPE_CHECKING:
 
 # Chosen on twelve meetings of QMSum's validation part and on five documents each of the development
 # parts of papers, PEPs, proposals and articles, whose headings were the queries; TEMPERATURE on all
-# of that validation part and on 35 documents of the training parts of papers, PEPs and proposals.
+# of that validation part and on 35 documents of the training parts of papers, PEPs and proposals;
+# OWN on 16 meetings of QMSum's training part and 32 documents of those, PASSAGE_SHARE on ten of
+# these meetings and ten PEPs.
 HEADING = 0.02  # how closely a sentence is seen if only the heading of its section is shown
 NEIGHBOURHOOD = 250  # tokens
+OWN = 0.1  # what a sentence's own relevance weighs besides that of its neighbourhood
 TEMPERATURE = 0.6  # of relevance, in standard deviations
 GIST_TEMPERATURE = 0.04  # of how central sentences are
 # Of 95 general questions of QMSum's training and validation parts, all but three are closer to one
@@ -51,6 +57,9 @@ OVERVIEWS = (
 )
 OVERVIEW_THRESHOLD = 0.6
 
+PASSAGE_TOKENS = 60
+PASSAGE_SHARE = 0.2  # of the budget, which a passage takes at most
+LIKELY = 0.1  # share of the highest weight, below which sentences do not replace its sentence
 OUTLINE_SHARE = 0.25  # of the budget, up to which the outline is always shown
 PRECISION = 0.005  # share of the budget that may be left although more would fit
 
@@ -86,31 +95,36 @@ def context(
 ) -> Prompt:
     """Show documents to a language model, within a budget of tokens.
 
-    Documents are trees of sections, passages (some 60 tokens: a few neighbouring sentences) and
-    sentences. A cut through the tree says what is seen: of a section, a count of its sentences; or
-    its heading; or also some of its passages. Among the cuts that fit, this is the one with the
-    highest
+    Documents are trees of sections, passages and sentences. A passage is a few neighbouring
+    sentences: some 60 tokens, or a fifth of the budget, or one sentence. A cut through the tree
+    says what is seen: of a section, a count of its sentences; or its heading; or also some of its
+    passages. Neighbouring sections that are together as short as a passage are one. Among the cuts
+    that fit, this is the one with the highest
 
         F = Σ_s w(s) d(s),    Σ_s w(s) = 1
 
     over all sentences s, where d(s) is 1 if s is shown, 0.02 if only the heading of its section is,
     else 0. The weight w(s) says how likely a reader looks for s. Answers are stretches, of which
-    single sentences may share no word with the query, so it follows from all that is said nearby:
+    single sentences may share no word with the query, so it follows mostly from what is said
+    nearby:
 
-        w = softmax(n / (0.6 σ)),    n(s) = Σ_t k(s, t) r(t) / Σ_t k(s, t)
+        w = softmax((n / σ(n) + 0.1 r / σ(r)) / 0.6),    n(s) = Σ_t k(s, t) r(t) / Σ_t k(s, t)
 
     over the sentences t of the same section, with r(t), by which `foveate.search` ranks them, and
     k(s, t) = |t| exp(-x/250) for x tokens from the middle of s to that of t, which has |t|; σ is
-    the standard deviation of n over all sentences, so that the scale of r does not matter. Without
-    a query, w is softmax(c / 0.04) with c of `foveate.tasks.summarize.importance`. A query that
-    asks for an overview, such as "Summarize the meeting", counts as none: its `relative` cosine
-    with one of `OVERVIEWS` is above 0.6.
+    the standard deviation over all sentences, so that the scale of r does not matter. Sections
+    whose titles repeat, such as turns under the names of their speakers, divide nothing: t may be
+    in any of them, up to the next heading that tells something. Without a query, w is
+    softmax(c / 0.04) with c of `foveate.tasks.summarize.importance`. A query that asks for an
+    overview, such as "Summarize the meeting", counts as none: its `relative` cosine with one of
+    `OVERVIEWS` is above 0.6.
 
     The optimum is exact, see `foveate.tasks.cut.best_cut`, for costs with a mark of what is left
     out after each heading and each passage. What is free because most of these are not needed is
     spent again, up to half a percent of the budget. Headings come first: those down to the deepest
-    level at which they take at most a quarter of the budget are shown in any case, as is the title
-    of a single document.
+    level at which they take at most a quarter of the budget are shown in any case, except where
+    titles repeat, as is the title of a single document. Where there is no room for the sentence of
+    the highest weight, none of less than a tenth of that is shown in its place.
 
     Args:
         query: What is looked for; None for a digest.
@@ -135,7 +149,7 @@ def context(
         ...     ("Fish", "Cod swim in cold seas. They eat herring."),
         ...     ("Salt", "Salt is white. It is dug from old seas, and traded by weight."),
         ... ])
-        >>> prompt = context("What do cod eat?", sea, tokens=30)
+        >>> prompt = context("What do cod eat?", sea, tokens=24)
         >>> print(prompt.text)
         # Sea
         <BLANKLINE>
@@ -180,10 +194,10 @@ def weigh(
             scores = torch.cat(relevance(encoded, documents, vectors)).numpy()
             texts = [f" {sentence.text}" for one in documents for sentence in one.sentences()]
             sizes = np.array(estimate_tokens(texts), np.float64)
-            inside = [slice(part.sentences.start, part.sentences.stop) for part in parts]
+            starts = [part.sentences.start for part in parts if not part.repeats]
+            inside = [slice(*bounds) for bounds in pairwise([*starts, len(sizes)])]
             near = np.concatenate([_mean_nearby(scores[own], sizes[own]) for own in inside])
-            spread = max(near.std(), 1e-5)  # r is rounded to that: less is no difference
-            return _softmax(near / (TEMPERATURE * spread))
+            return _softmax((_scaled(near) + OWN * _scaled(scores)) / TEMPERATURE)
     gists = [
         importance(document, its_vectors, encoder)
         for document, its_vectors in zip(documents, vectors, strict=True)
@@ -226,7 +240,7 @@ def fit(
     Args:
         documents: The documents.
         parts: Their `outline`.
-        weights: w, `(sentences,)`, at least 0.
+        weights: w, `(sentences,)`; 0 for those that must not be shown.
         tokens: The budget.
         count: Counts tokens, see `foveate.tasks.tokens.token_counter`.
 
@@ -234,8 +248,25 @@ def fit(
         ValueError: The budget is too small even for the title.
     """
     all_lines = lines(documents)
-    tree = _tree(parts, weights, all_lines, count)
-    is_required = _is_required(parts, tree, tokens, is_single=len(documents) == 1)
+    prompt = _fit(documents, parts, all_lines, weights, tokens, count)
+    inside = [i for part in parts for i in part.sentences]
+    likeliest = max(inside, key=weights.__getitem__, default=-1)
+    if likeliest < 0 or likeliest + 1 in prompt.spans:
+        return prompt
+    likely = weights * (weights >= LIKELY * weights[likeliest])
+    return _fit(documents, parts, all_lines, likely, tokens, count)
+
+
+def _fit(
+    documents: Sequence[Document],
+    parts: Sequence[Part],
+    all_lines: Sequence[Line],
+    weights: Floats,
+    tokens: int,
+    count: Counter,
+) -> Prompt:
+    tree = _tree(parts, weights, all_lines, tokens, count)
+    is_required = tree.is_required
     budget = tokens - int(tree.costs[is_required].sum())
     if len(documents) > 1:
         budget -= count([documents_left_out(len(documents))])[0]
@@ -244,10 +275,11 @@ def fit(
     fitting, too_much = 0, None  # budgets
     while budget >= 0:
         is_open = best_cut(tree.gains, node_costs, tree.ends, budget) | is_required
-        opened = set(tree.part[is_open & tree.is_heading].tolist())
-        if not opened:
+        nodes = [tree.nodes[i] for i in np.flatnonzero(is_open)]
+        if not nodes:
             break
-        shown = sorted(i for node in np.flatnonzero(is_open) for i in tree.sentences[node])
+        opened = {i for its, _ in nodes for i in its}
+        shown = [i for _, its in nodes for i in its]
         text = render(parts, all_lines, opened, set(shown))
         [used] = count([text])
         seen = float(tree.gains[is_open].sum())
@@ -276,17 +308,21 @@ class _Tree(NamedTuple):
         gains: By how much F grows if the node is opened.
         costs: Its tokens.
         ends: The index just past the last node below it.
-        part: Index of its document or section.
-        is_heading: Whether it stands for that, or for sentences in it.
-        sentences: The sentences that it shows.
+        is_required: Whether it is opened in any case.
+        nodes: The documents and sections that it opens, and the sentences that it shows.
     """
 
     gains: Floats
     costs: Ints
     ends: Ints
-    part: Ints
-    is_heading: Mask
-    sentences: list[Sequence[int]]
+    is_required: Mask
+    nodes: list[tuple[Sequence[int], Sequence[int]]]
+
+
+def _scaled(scores: Floats) -> Floats:
+    """Divide scores by their standard deviation."""
+    scaled: Floats = scores / max(scores.std(), 1e-5)  # r is rounded to that: less is no difference
+    return scaled
 
 
 def _softmax(scores: Floats) -> Floats:
@@ -296,7 +332,7 @@ def _softmax(scores: Floats) -> Floats:
 
 
 def _mean_nearby(scores: Floats, sizes: Floats) -> Floats:
-    """Compute n of `context` for the sentences of a section.
+    """Compute n of `context` for sentences that are neighbours.
 
     Args:
         scores: r, `(sentences,)`.
@@ -325,47 +361,67 @@ def _decaying_sums(values: Floats, decay: Floats) -> Floats:
 
 
 def _tree(
-    parts: Sequence[Part], weights: Floats, all_lines: Sequence[Line], count: Counter
+    parts: Sequence[Part], weights: Floats, all_lines: Sequence[Line], tokens: int, count: Counter
 ) -> _Tree:
+    [mark] = count([left_out(len(all_lines))])
+    heading_costs = np.array(
+        [cost and cost + mark for cost in count([one.heading for one in parts])]
+    )
+    is_required = _is_required(parts, heading_costs, tokens)
+    sizes = estimate_tokens([line.text for line in all_lines])
+    own = np.array([sum(sizes[i] for i in part.sentences) for part in parts])
+    depths = np.array([part.depth for part in parts])
+    stays_alone = is_required | (depths == 0) | np.append(depths[1:] > depths[:-1], False)
+    limit = min(PASSAGE_TOKENS, tokens * PASSAGE_SHARE)
+    nodes: list[tuple[Sequence[int], Sequence[int]]] = []  # parts and sentences
     gains: list[float] = []
     texts: list[str] = []
     ends: list[int] = []
-    part_idx: list[int] = []
-    sentences: list[Sequence[int]] = []
     around: list[int] = []  # the nodes of the document and sections that are not complete
-    for idx, part in enumerate(parts):
-        for node in around[part.depth :]:
+    for run in stretches(parts, np.where(stays_alone, np.inf, heading_costs + own), limit):
+        first = parts[run[0]]
+        for node in around[first.depth :]:
             ends[node] = len(ends)
-        del around[part.depth :]
-        around.append(len(ends))
-        seen = HEADING if part.heading else 0.0
-        inside = weights[part.sentences.start : part.sentences.stop]
-        gains += [seen * inside.sum()]
-        gains += [(1 - seen) * weights[list(passage)].sum() for passage in part.passages]
-        texts += [part.heading, *(passage_text(one, all_lines) for one in part.passages)]
-        sentences += [(), *part.passages]
-        part_idx += [idx] * (1 + len(part.passages))
-        ends += range(len(ends) + 1, len(gains) + 1)
+        del around[first.depth :]
+        inside = [[i for i in parts[idx].sentences if weights[i]] for idx in run]
+        if len(run) == 1:
+            around.append(len(ends))
+            seen = HEADING if first.heading else 0.0
+            gains.append(seen * weights[inside[0]].sum())
+            texts.append(first.heading)
+            nodes.append((run, ()))
+            for passage in passages(inside[0], sizes, limit):
+                gains.append((1 - seen) * weights[passage].sum())
+                texts.append(passage_text(passage, all_lines))
+                nodes.append(((), passage))
+        else:
+            gains.append(sum(weights[own].sum() for own in inside))
+            written = [passage_text(own, all_lines) for own in inside]
+            texts.append(
+                "".join(parts[i].heading + text for i, text in zip(run, written, strict=True))
+            )
+            nodes.append((run, [i for own in inside for i in own]))
+        ends += range(len(ends) + 1, len(nodes) + 1)
     for node in around:
         ends[node] = len(ends)
-    [mark] = count([left_out(len(all_lines))])
     return _Tree(
         np.array(gains),
-        np.array(count(texts)) + np.array([mark if text else 0 for text in texts]),
+        np.array([cost and cost + mark for cost in count(texts)]),
         np.array(ends),
-        np.array(part_idx),
-        np.array([not shown for shown in sentences]),
-        sentences,
+        np.array([any(is_required[i] for i in opened) for opened, _ in nodes]),
+        nodes,
     )
 
 
-def _is_required(parts: Sequence[Part], tree: _Tree, tokens: int, *, is_single: bool) -> Mask:
-    """Return which nodes are opened in any case: those of the outline, as deep as it fits."""
-    depths = np.array([part.depth for part in parts])[tree.part]
-    depth = 0 if is_single else -1
-    of_depth = np.bincount(depths[tree.is_heading], tree.costs[tree.is_heading])
+def _is_required(parts: Sequence[Part], costs: Ints, tokens: int) -> Mask:
+    """Return which parts are opened in any case: those of the outline, as deep as it fits."""
+    depths = np.array([part.depth for part in parts])
+    tells = ~np.array([part.repeats for part in parts])
+    of_depth = np.bincount(depths[tells], costs[tells])
     fitting = np.flatnonzero(of_depth.cumsum() <= tokens * OUTLINE_SHARE)
-    return tree.is_heading & (depths <= max(depth, int(fitting.max(initial=-1))))
+    title = 0 if (depths == 0).sum() == 1 else -1  # that of a single document is always shown
+    required: Mask = tells & (depths <= fitting.max(initial=title))
+    return required
 
 
 def _prompt(

@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from foveate.documents import Document
+from foveate.tasks.cut import Floats
 from foveate.tasks.surroundings import sentence_separators, title_of
-from foveate.tasks.tokens import estimate_tokens
 
-PASSAGE_TOKENS = 60
 _DEEPEST_HEADING = 6  # in Markdown
 
 
@@ -18,13 +17,14 @@ class Part(NamedTuple):
         depth: 0 of a document; of a section, the length of its path.
         heading: What is shown of its title, after a blank line; empty if it has none.
         sentences: The sentences directly in it, counted over all documents.
-        passages: Those of them that may be shown, divided into passages.
+        repeats: Whether titles tell nothing there: in its document, most of those at its depth, or
+            at a smaller one, are of others too, such as names of speakers.
     """
 
     depth: int
     heading: str
     sentences: range
-    passages: tuple[Sequence[int], ...]
+    repeats: bool
 
 
 class Line(NamedTuple):
@@ -51,17 +51,21 @@ class Line(NamedTuple):
 
 def outline(documents: Sequence[Document]) -> list[Part]:
     """Return the documents and their sections, in preorder."""
-    sizes = estimate_tokens([one.text for document in documents for one in document.sentences()])
     parts = []
     start = 0
     for document in documents:
-        parts.append(Part(0, f"\n\n# {title_of(document)}", range(start, start), ()))
+        parts.append(Part(0, f"\n\n# {title_of(document)}", range(start, start), repeats=False))
+        titles: dict[int, list[str]] = {}
+        for path, section in document.walk():
+            if section.title:
+                titles.setdefault(len(path), []).append(section.title)
+        repeating = [depth for depth, its in titles.items() if 2 * len({*its}) < len(its)]
         for path, section in document.walk():
             marks = "#" * min(len(path) + 1, _DEEPEST_HEADING)
             heading = f"\n\n{marks} {section.title}" if section.title else ""
             end = start + section.num_own_sentences
-            own = range(start, end)
-            parts.append(Part(len(path), heading, own, tuple(_passages(own, sizes))))
+            repeats = any(depth <= len(path) for depth in repeating)
+            parts.append(Part(len(path), heading, range(start, end), repeats))
             start = end
     return parts
 
@@ -80,29 +84,48 @@ def lines(documents: Sequence[Document]) -> list[Line]:
     return found
 
 
-def _passages(sentences: range, sizes: Sequence[int]) -> Iterator[range]:
-    """Divide the sentences of a section into passages of at most 60 tokens, if they have several.
+def passages(
+    sentences: Sequence[int], sizes: Sequence[int], most: float
+) -> Iterator[Sequence[int]]:
+    """Divide sentences into passages of at most so many tokens, if they have several.
 
     Args:
-        sentences: The sentences.
-        sizes: The estimated number of tokens of each sentence of the documents.
+        sentences: Some sentences of a section.
+        sizes: The tokens of each sentence of the documents.
+        most: So many tokens.
     """
-    start = sentences.start
-    total = 0
-    for i in sentences:
+    start = total = 0
+    for end, i in enumerate(sentences):
         total += sizes[i]
-        if i > start and total > PASSAGE_TOKENS:
-            yield range(start, i)
-            start, total = i, sizes[i]
+        if end > start and total > most:
+            yield sentences[start:end]
+            start, total = end, sizes[i]
     if sentences:
-        yield range(start, sentences.stop)
+        yield sentences[start:]
+
+
+def stretches(parts: Sequence[Part], sizes: Floats, most: float) -> Iterator[range]:
+    """Divide parts into runs of the same depth and of at most so many tokens, if they have several.
+
+    Args:
+        parts: The documents and sections.
+        sizes: The tokens of each; infinity for those that stay alone.
+        most: So many tokens.
+    """
+    start = 0
+    total = 0.0
+    for i, size in enumerate(sizes.tolist()):
+        total += size
+        if i > start and (total > most or parts[i].depth != parts[start].depth):
+            yield range(start, i)
+            start, total = i, size
+    yield range(start, len(parts))
 
 
 def passage_text(sentences: Sequence[int], all_lines: Sequence[Line]) -> str:
     """Return what is added to a prompt to show a passage."""
-    first, *others = sentences
-    shown = [all_lines[i].show(all_lines[i].separator) for i in others]
-    return "".join([all_lines[first].show("\n"), *shown])
+    separators = (all_lines[i].separator if n else "\n" for n, i in enumerate(sentences))
+    return "".join(map(Line.show, (all_lines[i] for i in sentences), separators))
 
 
 def left_out(number: int) -> str:
