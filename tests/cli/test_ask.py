@@ -19,7 +19,7 @@ def ask(foveate, fish):
 def test_passages_are_shown_with_their_places(ask):
     code, output, _ = ask("how are cod caught?", "--top-k", "1")
     assert code == 0
-    assert "They eat small fish. Fishermen catch them with nets.\n      line 5 · Cod" in output
+    assert "They eat small fish. **Fishermen catch them with nets.**\n      line 5 · Cod" in output
 
 
 def test_json_points_into_the_file(ask):

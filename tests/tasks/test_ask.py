@@ -29,7 +29,7 @@ def checkpoint(tmp_path_factory, book):
 
 
 def test_passages_that_answer_come_best_first(sea, encoder):
-    answer = ask("How expensive is fuel?", sea, top_k=2, model=encoder)
+    answer = ask("Is diesel expensive?", sea, top_k=2, model=encoder)
     assert answer.text is None
     best, second = answer.passages
     assert best.best.text == "Diesel is dear."
@@ -134,10 +134,10 @@ def test_sentences_have_the_best_score_of_their_tokens():
 
 
 def test_several_documents_are_asked_together(book, sea, encoder, checkpoint):
-    answer = ask("How expensive is fuel?", [book, sea], top_k=2, model=encoder)
+    answer = ask("Is diesel expensive?", [book, sea], top_k=2, model=encoder)
     assert answer.passages[0].document_idx == 1
     assert answer.passages[0].span.document == "Fish of the sea"
-    alone = ask("How expensive is fuel?", sea, top_k=1, model=encoder)
+    alone = ask("Is diesel expensive?", sea, top_k=1, model=encoder)
     assert answer.passages[0].span == alone.passages[0].span
     written = ask("whale ?", [sea, book], top_k=50, model=checkpoint)
     assert isinstance(written.text, str)

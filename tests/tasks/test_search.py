@@ -8,7 +8,7 @@ from foveate.tasks.search import search
 
 
 def test_the_best_comes_first_with_its_place(sea, encoder):
-    hits = search("How expensive is fuel?", sea, top_k=3, model=encoder)
+    hits = search("Is diesel expensive?", sea, top_k=3, model=encoder)
     assert hits[0].best.text == "Diesel is dear."
     assert "Diesel is dear." in hits[0].span.text
     assert hits[0].quoted == hits[0].span
@@ -47,7 +47,7 @@ def test_there_are_no_more_hits_than_sentences(encoder):
 
 
 def test_sections_are_found_with_their_best_sentence(sea, encoder):
-    hits = search("How expensive is fuel?", sea, by="section", top_k=2, model=encoder)
+    hits = search("Is diesel expensive?", sea, by="section", top_k=2, model=encoder)
     boats = hits[0]
     assert (boats.span.text, boats.span.path) == ("Boats", ("Boats",))
     assert boats.best.text == "Diesel is dear."

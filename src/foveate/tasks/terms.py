@@ -109,7 +109,7 @@ def identifiers(query: str, language: str | None = None) -> list[list[str]]:
 
     Example:
         >>> identifiers("Which “thread states” has PyObject in v3.13?", "en")
-        [['thread', 'states', 'state'], ['pyobject'], ['v3.13']]
+        [['thread', 'states', 'state'], ['pyobject'], ['3.13']]
     """
     query = normalize("NFC", query)
     quoted = ("".join(match.groups("")) for match in _QUOTED.finditer(query))

@@ -61,7 +61,7 @@ _IN_CONTEXT: dict[Kind, Weights] = {
 }
 _WITH_TOKENS: dict[Kind, Weights] = {
     "question": Weights((0.3, 0.05, 0.4, 0.15, 0.1), (0.45, 0.25, 0.3), (0.15, 0.85)),
-    "topic": Weights((0.3, 0.3, 0.2, 0.1, 0.1), (0.45, 0.25, 0.3), (0.15, 0.85)),
+    "topic": Weights((0.25, 0.25, 0.2, 0.15, 0.15), (0.45, 0.25, 0.3), (0.15, 0.85)),
 }
 """Those of models with vectors of tokens, of others that read sentences in their documents, and of
 those that read sentences by themselves, as `benchmarks/fusion.py` finds them."""
