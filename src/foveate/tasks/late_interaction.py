@@ -24,8 +24,9 @@ def similarities(
         `(tokens, query tokens)`.
     """
     bits = np.unpackbits(tokens, axis=1).view(np.int8).astype(np.float32)
-    # Signs are 2 b - 1 for bits b, and vectors of signs have the length √size.
-    cosines: npt.NDArray[np.float32] = bits @ (2 * query.T) - query.sum(1)
+    # Signs are 2 b - 1 for bits b, and vectors of signs have the length √size. A product of
+    # matrices would start BLAS's threads, which keep cores from torch and from an engine.
+    cosines: npt.NDArray[np.float32] = np.vecdot(bits[:, None], 2 * query) - query.sum(1)
     cosines /= np.sqrt(query.shape[1], dtype=np.float32)
     return cosines
 
