@@ -24,7 +24,7 @@ from foveate.tasks.arguments import Unit
 from foveate.tasks.bm25 import Words
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
-from foveate.tasks.scorer import Query, Scorer
+from foveate.tasks.scorer import EncodedQuery, Scorer
 from foveate.tasks.weights import Level, is_likely, weighted_mean, with_names
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Request:
         self.condition = condition
         unrelated = np.array(engine.state.unrelated, np.float32)
         # Only documents are compared with each sentence of the query.
-        self.query = Query.encode(
+        self.query = EncodedQuery.encode(
             query, language_of(engine), encoder, unrelated, by_sentence=by == "document"
         )
         self.scorer = Scorer(self.query, engine.rarity)

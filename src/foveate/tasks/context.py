@@ -29,7 +29,7 @@ from foveate.tasks.prompt import (
     stretches,
 )
 from foveate.tasks.relevance import encode_query, relevance
-from foveate.tasks.scorer import Query
+from foveate.tasks.scorer import EncodedQuery
 from foveate.tasks.summarize import importance
 from foveate.tasks.tokens import DEFAULT_TOKENS, Counter, estimate_tokens, token_counter
 
@@ -205,7 +205,7 @@ def weigh(
     return _softmax(torch.cat(gists).numpy() / GIST_TEMPERATURE)
 
 
-def asks_for_overview(query: Query, encoder: Encoder) -> bool:
+def asks_for_overview(query: EncodedQuery, encoder: Encoder) -> bool:
     """Return whether a query asks what a whole document says.
 
     Args:

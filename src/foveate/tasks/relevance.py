@@ -12,7 +12,7 @@ from foveate.documents import Document
 from foveate.inference import DocumentVectors, Encoder
 from foveate.tasks.bm25 import Floats, Ints, Words
 from foveate.tasks.centrality import SentencePositions, unit
-from foveate.tasks.scorer import Query, Scorer
+from foveate.tasks.scorer import EncodedQuery, Scorer
 from foveate.tasks.terms import all_titles, titles_above
 from foveate.tasks.weights import Level, rarity, weighted_mean, with_names
 
@@ -40,13 +40,13 @@ class Matches(NamedTuple):
     documents: Floats
 
 
-def encode_query(query: str, language: str | None, encoder: Encoder) -> Query:
+def encode_query(query: str, language: str | None, encoder: Encoder) -> EncodedQuery:
     """Encode a query, to be compared with documents in a language."""
-    return Query.encode(query, language, encoder, encoder.unrelated.mean(0).numpy())
+    return EncodedQuery.encode(query, language, encoder, encoder.unrelated.mean(0).numpy())
 
 
 def match(
-    query: Query, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
+    query: EncodedQuery, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
 ) -> Matches:
     """Compare documents and their parts with a query.
 
@@ -81,7 +81,7 @@ def match(
 
 
 def relevance(
-    query: Query, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
+    query: EncodedQuery, documents: Sequence[Document], vectors: Sequence[DocumentVectors]
 ) -> list[Tensor]:
     """Score each sentence of documents, see `score_sentences`.
 
@@ -93,7 +93,7 @@ def relevance(
     ]
 
 
-def score_sentences(query: Query, matches: Matches) -> list[Floats]:
+def score_sentences(query: EncodedQuery, matches: Matches) -> list[Floats]:
     """Average what each sentence matches by, and prefer those with what the query names exactly.
 
     Returns:
@@ -135,7 +135,7 @@ def _words_of(document: Document, vectors: DocumentVectors) -> _DocumentWords:
     return _words[vectors]
 
 
-def _match_words(query: Query, words: Sequence[_DocumentWords]) -> _WordMatches:
+def _match_words(query: EncodedQuery, words: Sequence[_DocumentWords]) -> _WordMatches:
     num_sections = [len(one.titles.lengths) for one in words]
     firsts = np.cumsum([0, *num_sections[:-1]])
     section_idx = np.concatenate(

@@ -42,7 +42,7 @@ Rarities = Callable[[Sequence[str], Level], Floats]
 
 
 @dataclass(frozen=True)
-class Query:
+class EncodedQuery:
     """A query, as the texts of a collection are compared with it.
 
     Attributes:
@@ -72,7 +72,7 @@ class Query:
         unrelated: npt.NDArray[np.float32],
         *,
         by_sentence: bool = True,
-    ) -> "Query":
+    ) -> "EncodedQuery":
         """Encode a query.
 
         Args:
@@ -140,7 +140,7 @@ class Scorer:
         rarities: How rare terms are in the collection.
     """
 
-    def __init__(self, query: Query, rarities: Rarities) -> None:
+    def __init__(self, query: EncodedQuery, rarities: Rarities) -> None:
         self.query = query
         self.term_weights = cache(self._term_weights)
         self._rarities = rarities
