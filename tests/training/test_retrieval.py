@@ -195,8 +195,11 @@ def loop_loss(objective, queries, vectors, salience, targets):
         is_own = torch.tensor(
             [[own["query_document"][q] == own["document"][c] for c in candidates] for q in rows]
         )
+        is_other = torch.tensor(
+            [[own["is_other"][q][own["document"][c]] for c in candidates] for q in rows]
+        )
         block = scores[rows][:, candidates]
-        across = loop_contrastive(block, numbered, ~is_own)
+        across = loop_contrastive(block, numbered, is_other)
         if kind == "document":
             total += objective.documents * across
         else:
@@ -212,9 +215,14 @@ def loop_loss(objective, queries, vectors, salience, targets):
                     if own["document"][i] == document and own["is_candidate"][i]
                 )
                 for document in range(max(own["document"]) + 1)
+                if own["is_other"][query][document] or own["query_document"][query] == document
             ]
-            log_total = torch.stack(nearest).logsumexp(0)
-            best.append(log_total - nearest[own["query_document"][query]])
+            closest = max(
+                scores[query, i]
+                for i in range(len(vectors))
+                if own["document"][i] == own["query_document"][query] and own["is_candidate"][i]
+            )
+            best.append(torch.stack(nearest).logsumexp(0) - closest)
     return total + objective.documents * sum(best) / len(best)
 
 
@@ -222,7 +230,8 @@ def test_the_whole_loss_is_that_of_plain_loops(processor):
     objective = Retrieval(
         in_document=0.7, across_documents=1.3, documents=0.6, salience=0.4, distillation=2.0
     )
-    batch = objective.collate(processor, features_of(objective, processor))
+    features = features_of(objective, processor, names=("cod", "eel", "ray", "cod"))
+    batch = objective.collate(processor, features)
     targets, generator = batch["targets"], torch.Generator().manual_seed(0)
     num_queries, num_anchors = len(targets["query_document"]), len(targets["document"])
     queries, vectors = unit(generator, num_queries, 8), unit(generator, num_anchors, 8)
@@ -241,6 +250,7 @@ def test_a_document_without_candidates_is_the_farthest():
         "query": torch.tensor([0]),
         "query_document": torch.tensor([0]),
         "target_kind": torch.tensor([NODE_TYPES["document"]]),
+        "is_other": torch.tensor([[False, True]]),
     }
     query, vectors = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0], [0.6, 0.8], [1.0, 0.0]])
     loss = Retrieval(temperature=0.5)._best_sentence_loss(query, vectors, targets)
@@ -248,6 +258,19 @@ def test_a_document_without_candidates_is_the_farthest():
 
 
 # Features and batches
+
+
+def test_copies_and_documents_that_ask_the_same_are_no_negatives(processor):
+    features = features_of(Retrieval(), processor, names=("cod", "eel", "cod"))
+    for i, one in enumerate(features):  # the first queries of cod and eel are the same
+        one["query_keys"] = torch.arange(len(one["query_keys"])) + 100 * i
+    features[1]["query_keys"][0] = 0
+    targets = Retrieval().collate(processor, features)["targets"]
+    owners, is_other = targets["query_document"].tolist(), targets["is_other"].tolist()
+    first = [owners.index(i) for i in range(3)]
+    assert [is_other[i] for i in first[:2]] == [[False] * 3] * 2
+    assert is_other[first[1] + 1] == [True, False, True]
+    assert is_other[first[0] + 1] == is_other[first[2] + 1] == [False, True, False]
 
 
 def texts_of(tokenizer, columns, prefix=""):

@@ -5,10 +5,11 @@ reads it: its title and headings, and some of its sentences. Queries that come w
 summaries, are used as well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import Any, ClassVar
 
 import torch
@@ -90,6 +91,8 @@ class Retrieval(Objective):
     over all candidates n that are not positives of q. The loss of a query with several positives
     is half the mean of l over them and half that of all of them as one (the sum of e^⟨q, p⟩). If
     the model has vectors of tokens, sentences are found by these, too, see `late_interaction`.
+    Documents that ask the same query, and copies of these, are no negatives: what they say may well
+    answer it.
 
     Queries of an example: headings, which are left out of the document, for the sentences and the
     section below them; thinned sentences, for themselves or, if they are left out, for their
@@ -148,7 +151,8 @@ class Retrieval(Objective):
         Returns:
             Columns of the document, and those of the queries with `query_` before their names;
             `is_candidate` and `is_salient` `(anchors,)`; `targets` `(3, n)`: a query, an anchor
-            that it should find, and the kind of that anchor.
+            that it should find, and the kind of that anchor; `text_key` `(1,)` and `query_keys`
+            `(queries,)`: numbers that are equal for equal documents and queries.
 
         Raises:
             ValueError: The processor is not TreeBert's, or the document has no text.
@@ -177,6 +181,8 @@ class Retrieval(Objective):
                 "is_candidate": torch.tensor(is_candidate),
                 "is_salient": torch.tensor([i in reading.salient for i in owners]),
                 "targets": torch.tensor(targets, dtype=torch.long).view(-1, 3).T,
+                "text_key": torch.tensor([_key(one.text for one in example.document.sentences())]),
+                "query_keys": torch.tensor([_key([text]) for text in texts], dtype=torch.long),
             }
         ]
 
@@ -186,7 +192,8 @@ class Retrieval(Objective):
         Returns:
             `documents` and `queries`, lists of packed inputs; and `targets`: `document` and
             `query_document`, the document of each anchor and query, `kind`, `is_candidate` and
-            `is_salient` of each anchor, `query`, `anchor` and `target_kind` of each pair, and
+            `is_salient` of each anchor, `query`, `anchor` and `target_kind` of each pair,
+            `is_other` `(queries, documents)`, which documents are negatives of a query, and
             `token_anchor` and `token_query`, the anchor or query that each token belongs to.
         """
         documents, queries = (
@@ -215,6 +222,7 @@ class Retrieval(Objective):
                 "query": pairs[0],
                 "anchor": pairs[1],
                 "target_kind": pairs[2],
+                "is_other": _others(features),
                 "token_anchor": _owners_of_tokens(documents),
                 "token_query": _owners_of_tokens(queries),
             },
@@ -262,13 +270,14 @@ class Retrieval(Objective):
             pairs = pair_query, column[targets["anchor"][is_pair]]
             of_query, of_row = targets["query_document"][query], targets["document"][rows]
             is_own = of_query[:, None] == of_row
+            is_other = targets["is_other"][query[:, None], of_row]
             if kind == "document":
-                total = total + self.documents * contrastive_loss(scores, pairs, ~is_own)
+                total = total + self.documents * contrastive_loss(scores, pairs, is_other)
                 continue
             total = (
                 total
                 + self.in_document * contrastive_loss(scores, pairs, is_own)
-                + self.across_documents * contrastive_loss(scores, pairs, ~is_own)
+                + self.across_documents * contrastive_loss(scores, pairs, is_other)
             )
         total = total + self.documents * self._best_sentence_loss(query_vectors, vectors, targets)
         if self.tokens and len(queries[0]) == 3:
@@ -315,11 +324,33 @@ class Retrieval(Objective):
         if not len(query) or not len(rows):
             return vectors.new_zeros(())
         scores = queries[query] @ vectors[rows].T / self.temperature
-        of_row = targets["document"][rows].expand_as(scores)
-        num_documents = int(targets["document"].max()) + 1
-        nearest = scores.new_full((len(query), num_documents), -1 / self.temperature)
-        nearest = nearest.scatter_reduce(1, of_row, scores, "amax")
-        return F.cross_entropy(nearest, targets["query_document"][query])
+        of_row, own = targets["document"][rows], targets["query_document"][query]
+        counts = targets["is_other"][query].scatter(1, own[:, None], True)
+        nearest = scores.new_full(counts.shape, -1 / self.temperature)
+        nearest = nearest.scatter_reduce(1, of_row.expand_as(scores), scores, "amax")
+        return F.cross_entropy(nearest.masked_fill(~counts, -torch.inf), own)
+
+
+def _key(texts: Iterable[str]) -> int:
+    """Return a number below 2^56 that is the same for the same texts, in every process."""
+    return int.from_bytes(blake2b("\n".join(texts).encode(), digest_size=7).digest(), "big")
+
+
+def _others(features: Sequence[Features]) -> Tensor:
+    """Return which documents neither ask a query nor are copies of one that does.
+
+    Returns:
+        `(queries, documents)` bool.
+    """
+    key = torch.cat([one["text_key"] for one in features])
+    queries, query = torch.cat([one["query_keys"] for one in features]).unique(return_inverse=True)
+    owner = torch.arange(len(features)).repeat_interleave(
+        torch.tensor([len(one["query_keys"]) for one in features])
+    )
+    asks = torch.zeros(len(queries), len(features), dtype=torch.bool)
+    asks[query, owner] = True
+    is_copy = key[:, None] == key
+    return ~(asks.float() @ is_copy.float()).bool()[query]
 
 
 def _owners_of_tokens(inputs: Sequence[Features]) -> Tensor:
