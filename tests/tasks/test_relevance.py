@@ -15,6 +15,7 @@ from foveate.tasks import relevance
 from foveate.tasks.bm25 import Words, bm25
 from foveate.tasks.terms import identifiers, terms
 from foveate.tasks.weights import rarity, term_weights, weights_for
+from tests.numerics import relative_error
 
 
 def match(query, documents, vectors, encoder):
@@ -41,11 +42,8 @@ class Compass:
         self.direction = direction
         self.context = context
 
-    def encode_queries(self, texts):
-        return self.direction.expand(len(texts), -1)
-
-    def encode_query_tokens(self, text):
-        return None
+    def encode_query(self, text):
+        return self.direction, None
 
 
 @pytest.fixture
@@ -104,13 +102,13 @@ def test_a_section_of_subsections_has_no_closest_sentence():
 def test_documents_match_by_the_best_sentence_for_each_of_the_query():
     class TwoSentences(Compass):
         def encode_queries(self, texts):
-            assert texts == ["One. Two.", "One.", "Two."]
-            return torch.stack([EAST + NORTH, EAST, NORTH])
+            assert texts == ["One.", "Two."]
+            return torch.stack([EAST, NORTH])
 
     document = Document.from_sections("", [("A", ["a.", "b.", "c."])])
     both = DocumentVectors(NORTH, NORTH[None], torch.stack([EAST, NORTH, NORTH]))
     one = DocumentVectors(NORTH, NORTH[None], torch.stack([EAST, EAST, EAST + NORTH]))
-    found = match("One. Two.", [document] * 2, [both, one], TwoSentences(EAST))
+    found = match("One. Two.", [document] * 2, [both, one], TwoSentences(EAST + NORTH))
     assert found.documents[:, 0].tolist() == pytest.approx([1, (1 + 0.5**0.5) / 2])
 
 
@@ -130,8 +128,8 @@ class Squeezed:
     def encode_queries(self, texts):
         return self.squeeze(self.encoder.encode_queries(texts))
 
-    def encode_query_tokens(self, text):
-        return None
+    def encode_query(self, text):
+        return self.encode_queries([text])[0], None
 
 
 @pytest.mark.parametrize("share", [0.7, 0.25])
@@ -192,7 +190,7 @@ def test_tokens_of_a_query_are_compared_with_those_of_sentences(encoder):
     document = Document.from_sections("", [("", ["Cod eat herring.", "Salt is white.", "It is."])])
     [vectors] = encoder.encode([document])
     [scores] = match("Which colour has salt?", [document], [vectors], encoder).sentences
-    tokens = encoder.encode_query_tokens("Which colour has salt?")
+    _, tokens = encoder.encode_query("Which colour has salt?")
     bits = np.unpackbits(vectors.tokens.numpy(), axis=1).astype(np.float64)
     cosines = tokens.numpy() @ (2 * bits - 1).T / bits.shape[1] ** 0.5
     of_sentences = np.split(cosines, vectors.num_tokens.cumsum(0)[:-1].tolist(), axis=1)
@@ -206,7 +204,9 @@ def test_tokens_of_a_query_are_compared_with_those_of_sentences(encoder):
 
 def test_a_query_of_many_tokens_is_compared_whole(encoder):
     # and the [SEP] of each of the pieces that it is read in
-    assert len(encoder.encode_query_tokens("cod and whale " * 200)) == 603
+    vector, tokens = encoder.encode_query("cod and whale " * 200)
+    assert len(tokens) == 603
+    assert relative_error(vector, encoder.encode_queries("cod and whale " * 200)) < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -443,17 +443,20 @@ class Encoder:
         return self.encode_texts(queries)
 
     @torch.inference_mode()
-    def encode_query_tokens(self, query: str) -> Tensor | None:
-        """Encode the tokens of a query, to be compared with those of `DocumentVectors`.
+    def encode_query(self, query: str) -> tuple[Tensor, Tensor | None]:
+        """Encode a query and its tokens, to be compared with the vectors of `encode`.
 
         Returns:
-            `(tokens, token_size)` float32, of unit length; None if the model has no head for it.
+            `(dimension,)`, see `encode_texts`, and the vectors of its tokens `(tokens, token_size)`
+            float32, of unit length; None if the model has no head for these.
         """
         if getattr(self.model.config, "token_size", None) is None or self.context != "tree":
-            return None
-        passages = self.processor.forest(self.processor.pieces([query])[1])
-        vectors: Tensor = self._run(**cast(Features, passages)).token_vectors.float().cpu()
-        return vectors
+            return self.encode_queries(query), None
+        pieces = self.processor.pieces([query])[1]
+        output = self._run(**cast(Features, self.processor.forest(pieces)))
+        total = output.embeddings.float().cpu().sum(0, keepdim=True)
+        [vector] = self._finish(total, torch.tensor([[len(pieces)]]))
+        return vector, output.token_vectors.float().cpu()
 
     def _batches(self, texts: Sequence[str]) -> list[tuple[TreeNodes | Features, list[int], int]]:
         """Build forests of texts of similar length.

@@ -42,11 +42,11 @@ class QueryEncoder:
         """Encode texts: `(texts, dimension)`, of unit length."""
         return np.stack([_unit(self._states(query).sum(0)) for query in queries])
 
-    def encode_query_tokens(self, query: str) -> Floats | None:
-        """Encode the tokens of a query, see `Encoder.encode_query_tokens`."""
-        if self._config.get("token_size") is None:
-            return None
-        return _unit(self._states(query)[1:] @ self._weights.get("token_head.weight").T)
+    def encode_query(self, query: str) -> tuple[Floats, Floats]:
+        """Encode a query and its tokens, see `Encoder.encode_query`."""
+        states = self._states(query)
+        tokens = _unit(states[1:] @ self._weights.get("token_head.weight").T)
+        return _unit(states.sum(0)), tokens
 
     def fits(self, query: str) -> bool:
         """Return whether a text is short enough."""

@@ -85,12 +85,11 @@ class EncodedQuery:
         language = language or FALLBACK
         cuts = split_sentences(text, language) if by_sentence else []
         sentences = [text[start:end] for start, end in cuts]
-        vectors = np.asarray(
-            encoder.encode_queries([text, *sentences] if len(sentences) > 1 else [text]), np.float32
-        )
-        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        tokens = encoder.encode_query_tokens(text)
-        tokens = None if tokens is None else np.asarray(tokens)
+        whole, token_vectors = encoder.encode_query(text)
+        parts = encoder.encode_queries(sentences) if len(sentences) > 1 else ()
+        vectors = np.stack([np.asarray(one, np.float32) for one in (whole, *parts)])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        tokens = None if token_vectors is None else np.asarray(token_vectors)
         weights = weights_for(text, encoder.context, has_tokens=tokens is not None)
         return cls(text, language, vectors, vectors @ unrelated, tokens, weights)
 
