@@ -54,6 +54,8 @@ MAX_RANK = 20  # of the passage among those of its document
 SORTED_BATCHES = 8  # whose passages are sorted by length, so that a batch has little padding
 SORTED_DOCUMENTS = 256  # about as many documents are these passages from
 
+_NUMBER = re.compile(r"^\W*(?:(?:question\s*)?\d+\s*[.):]\s*)?", re.IGNORECASE)
+
 Ask = Callable[[Sequence[str]], list[str]]
 """Returns what the model says about each passage."""
 
@@ -261,7 +263,7 @@ def passages(record: dict[str, Any]) -> list[tuple[int, int]]:
 
 def questions(answer: str) -> list[str]:
     """Return the questions in what a model says: one a line, perhaps numbered."""
-    lines = (re.sub(r"^\W*(?:\d+[.):]\s*)?", "", line).strip() for line in answer.split("\n"))
+    lines = (_NUMBER.sub("", line).strip() for line in answer.split("\n"))
     found = [
         line for line in lines if line.endswith("?") and MIN_WORDS <= len(line.split()) <= MAX_WORDS
     ]

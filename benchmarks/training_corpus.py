@@ -11,8 +11,8 @@ speakers; meetings_flat.jsonl has each in one section, without QMSum's topics. T
 sentences of answers are queries, too.
 
 People asked the questions about meetings, articles, papers on the coronavirus (covid.jsonl) and
-policies; a language model made those about papers and proposals: made_questions.py chooses the
-clear ones, and the default model helps to name the sentences that answer. An epoch reads each
+policies; a language model made those about papers, proposals and manuals: made_questions.py chooses
+the clear ones, and the default model helps to name the sentences that answer. An epoch reads each
 document of a corpus once. So that it reads more of what people ask, the documents of `COPIES` are
 written several times.
 
@@ -20,8 +20,8 @@ written several times.
 
 writes manuals.jsonl as well, from the packages of Debian that manuals.py lists. It downloads those
 that are not yet in the folder `packages`, about 1 GB. manuals.md says how much is from which
-package, and its license. The corpus of the encoder was made with the versions of Debian 12. With
-`--made`, files that make_questions.py wrote add questions, about manuals as well.
+package, and its license. The corpus of the encoder was made with the versions of Debian 12. The
+questions about them, manual_questions.jsonl.xz, were made with make_questions.py.
 """
 
 import json
@@ -49,6 +49,8 @@ from structured_documents import (
     section_records,
 )
 
+MANUAL_QUESTIONS = Path(__file__).with_name("manual_questions.jsonl.xz")
+
 COPIES = {
     "papers": 4,
     "peps": 4,
@@ -71,11 +73,8 @@ def main() -> None:
     parser.add_argument(
         "--manuals", type=Path, metavar="FOLDER", help="where the packages of Debian are or go"
     )
-    parser.add_argument(
-        "--made", type=Path, nargs="+", help="files of questions that a language model made"
-    )
     options = parser.parse_args()
-    made = read_made(options.made or [options.data / "qa" / "made.jsonl.xz"])
+    made = read_made([options.data / "qa" / "made.jsonl.xz", MANUAL_QUESTIONS])
     encode = Encoder.from_pretrained().encode_texts
     for name, records in shared_documents(options.data).items():
         if name in made and not name.startswith("meetings"):  # which people asked about
