@@ -20,12 +20,13 @@ Sections are ranked by the headings, and are relevant if at least half of their 
 Documents are ranked by each sentence of the human summary of a paper or a meeting, and of a
 proposal's abstract; abstracts are cut out.
 
-All weights in steps of 0.05 are tried. Chosen are those with the highest mean over sets and
-measures among those that lose nothing that could be told from chance: against the first part alone,
-no measure of any set falls by more than the standard error of the difference or, if that is so for
-no weights, by as few standard errors as possible. Words have a weight of 0.05 at least, because
-without headings in the documents no query here shows what those of headings are worth. The
-questions of the part "dev" have no say in it.
+At most `--queries` of a set are drawn. What a query names exactly counts as it does in
+`foveate.search`. All weights in steps of 0.05 are tried. Chosen are those with the highest mean
+over sets and measures among those that lose nothing that could be told from chance: against the
+first part alone, no measure of any set falls by more than the standard error of the difference or,
+if that is so for no weights, by as few standard errors as possible. Words have a weight of 0.05 at
+least, because without headings in the documents no query here shows what those of headings are
+worth. The questions of the part "dev" have no say in it.
 
 The vectors of an encoder that was trained on these documents are better there than elsewhere, so
 its weights are chosen on the documents for development.
@@ -42,7 +43,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -58,12 +59,15 @@ from foveate.documents.sentences import split_sentences
 from foveate.inference import DocumentVectors
 from foveate.tasks.centrality import SentencePositions
 from foveate.tasks.relevance import Matches, encode_query, match
+from foveate.tasks.weights import NAMED
 from retrieval import Query, flat, headings, without_headings
 from structured_documents import meetings, papers, peps, proposals, without_abstract
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
+T = TypeVar("T")
 Split = Literal["train", "dev"]
 LIMIT = 40  # documents of a set; half as many meetings, which are long
+QUERIES = 200  # of a set
 STEPS = 20  # of a weight between 0 and 1
 MIN_WEIGHT = 0.05  # of words
 NAMES = 8  # of a document
@@ -85,6 +89,7 @@ def main() -> None:
         __doc__, "data", "model", "device", limit=LIMIT, output=report.RESULTS / "fusion.json"
     )
     parser.add_argument("--split", choices=("train", "dev"), default="train")
+    parser.add_argument("--queries", type=int, default=QUERIES, help="at most of a set")
     parser.add_argument("--features", type=Path, required=True, help="file to keep features in")
     options = parser.parse_args()
     if not options.features.exists():
@@ -92,13 +97,15 @@ def main() -> None:
         judged = judge_all(options.data, options.split, options.limit, encoder)
         kept.save(options.features, judged)
     judged = {
-        kind: {name: [Judged(*one) for one in its] for name, its in sets.items()}
+        kind: {
+            name: [Judged(*one) for one in draw(its, options.queries)] for name, its in sets.items()
+        }
         for kind, sets in kept.load(options.features).items()
     }
     results = {kind: choose(sets, PARTS[kind]) for kind, sets in judged.items()}
     for kind, result in results.items():
         print_result(kind, result)
-    setting = {key: getattr(options, key) for key in ("model", "split", "limit")}
+    setting = {key: getattr(options, key) for key in ("model", "split", "limit", "queries")}
     report.save(options.output, {"setting": setting, **results}, "transformers")
 
 
@@ -109,7 +116,8 @@ class Judged(NamedTuple):
     """A query, and what of the candidates is relevant to it.
 
     Attributes:
-        features: `(candidates, parts)`, see `foveate.tasks.relevance.Matches`.
+        features: `(candidates, parts)`, see `foveate.tasks.relevance.Matches`; of sentences, and
+            how they match what the query names exactly, `(candidates, parts + 1)`.
         relevant: `(candidates,)` bool.
     """
 
@@ -172,8 +180,8 @@ def read(data: Path, name: str, split: Split) -> list[Example]:
     raise ValueError(f"there is no set {name}")
 
 
-def draw(examples: Sequence[Example], limit: int) -> list[Example]:
-    """Draw examples at random, the same each time."""
+def draw(examples: Sequence[T], limit: int) -> list[T]:
+    """Draw some at random, the same each time."""
     return random.Random(SEED).sample(examples, min(limit, len(examples)))
 
 
@@ -190,7 +198,7 @@ def judge(
                 continue
             found = compare(query.text, [document], [vectors], encoder)
             relevant = marks(len(section_idx), query.sentence_ids)
-            of_sentences.append(Judged(torch.from_numpy(found.sentences[0]), relevant))
+            of_sentences.append(Judged(of_all_sentences(found), relevant))
             sizes = torch.bincount(section_idx, minlength=len(found.sections[0]))
             counts = torch.bincount(section_idx[relevant], minlength=len(sizes))
             features = torch.from_numpy(found.sections[0])
@@ -218,13 +226,12 @@ def judge_together(
     judged = []
     for idx, (_, queries) in enumerate(tasks):
         for query in queries:
-            found = compare(query.text, documents, vectors, encoder).sentences
+            found = compare(query.text, documents, vectors, encoder)
             relevant = [
                 marks(len(features), query.sentence_ids if i == idx else ())
-                for i, features in enumerate(found)
+                for i, features in enumerate(found.sentences)
             ]
-            features = torch.from_numpy(np.concatenate(found))
-            judged.append(Judged(features, torch.cat(relevant)))
+            judged.append(Judged(of_all_sentences(found), torch.cat(relevant)))
     return judged
 
 
@@ -248,6 +255,12 @@ def compare(
 ) -> Matches:
     """Compare a query with documents."""
     return match(encode_query(text, documents[0].language, encoder), documents, vectors)
+
+
+def of_all_sentences(found: Matches) -> Tensor:
+    """Return the features of the sentences of all documents, and how they match names."""
+    features = np.concatenate(found.sentences), np.concatenate(found.names)[:, None]
+    return torch.from_numpy(np.concatenate(features, 1))
 
 
 def questions(path: Path, part: str, data: Path) -> list[tuple[Document, list[Query]]]:
@@ -345,8 +358,10 @@ def measure(judged: Sequence[Judged], grid: Tensor) -> Tensor:
     discounts = 1 / torch.arange(2, TOP_K + 2, dtype=torch.float64).log2()
     measured = []
     for features, relevant in judged:
-        scores = features.double() @ grid.T
-        best = scores.argsort(dim=0, descending=True, stable=True)[:TOP_K]
+        scores = features[:, : grid.shape[1]].double() @ grid.T
+        if features.shape[1] > grid.shape[1]:
+            scores += NAMED * features[:, -1:] * (1 - scores)
+        best = scores.topk(min(TOP_K, len(scores)), dim=0).indices
         found = relevant.double()[best]
         ideal = discounts[: int(relevant.sum())].sum()
         gain = (discounts[: len(found), None] * found).sum(0) / ideal

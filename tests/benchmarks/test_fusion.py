@@ -66,7 +66,7 @@ def test_sections_are_relevant_if_half_of_their_sentences_are(sea, encoder):
         [2],
     ]
     assert [one.relevant.nonzero().flatten().tolist() for one in of_sections] == [[1, 2]]
-    assert of_sentences[0].features.shape == (len(of_sentences[0].relevant), 5)
+    assert of_sentences[0].features.shape == (len(of_sentences[0].relevant), 6)
 
 
 def test_names_are_found_in_the_sentences_that_hold_them():
