@@ -326,6 +326,11 @@ class Encoder:
         """Score of a sentence below which nine of ten are wrong; None if that is not known."""
         return getattr(getattr(self.model, "config", None), "min_likely_score", None)
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether it makes vectors of tokens."""
+        return getattr(self.model.config, "token_size", None) is not None and self.context == "tree"
+
     @cached_property
     def unrelated(self) -> Tensor:
         """`(32, dimension)`, unit vectors of sentences on 32 subjects, to compare others with."""
@@ -449,7 +454,7 @@ class Encoder:
         Returns:
             `(tokens, token_size)` float32, of unit length; None if the model has no head for it.
         """
-        if getattr(self.model.config, "token_size", None) is None or self.context != "tree":
+        if not self.has_tokens:
             return None
         passages = self.processor.forest(self.processor.pieces([query])[1])
         vectors: Tensor = self._run(**cast(Features, passages)).token_vectors.float().cpu()
