@@ -55,7 +55,7 @@ def test_matches_are_those_of_the_definition(small, tokenizer, monkeypatch):
     of_query = small.encode_query_tokens(QUERY).numpy()
     query_places = tokens_of(QUERY, tokenizer)
     hits = [Hit(span, span, 0.5, 0) for span in talk.spans()]
-    hits = explain(QUERY, hits, [one.numpy() for one in signs], "en", small)
+    hits = explain(QUERY, of_query, hits, [one.numpy() for one in signs], "en", small)
     num_matches = 0
     speaker = None
     for hit, its_signs in zip(hits, signs, strict=True):

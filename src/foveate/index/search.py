@@ -313,7 +313,8 @@ def find(
 
 def explained(query: str, hits: list[Hit], engine: Engine, encoder: "Encoder") -> list[Hit]:
     """Add the `matches` of hits, see `foveate.tasks.explain`."""
-    if not hits:
+    query_tokens = encoder.encode_query_tokens(query)
+    if query_tokens is None or not hits:
         return hits
     places = [(hit.document_idx, hit.best.start) for hit in hits]
     numbers, starts = zip(*places, strict=True)
@@ -325,7 +326,7 @@ def explained(query: str, hits: list[Hit], engine: Engine, encoder: "Encoder") -
         if row["tokens"] is not None  # see TOKEN_BYTES
     }
     of_hits = [signs[one].reshape(-1, TOKEN_BYTES) if one in signs else None for one in places]
-    return explain(query, hits, of_hits, language_of(engine), encoder)
+    return explain(query, query_tokens.numpy(), hits, of_hits, language_of(engine), encoder)
 
 
 def _passages(request: Request, top_k: int) -> list[Hit]:

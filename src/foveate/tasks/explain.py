@@ -11,7 +11,6 @@ import numpy.typing as npt
 from foveate.detectors.frequencies import general_frequencies
 from foveate.detectors.keyword import Word, words
 from foveate.documents import Span
-from foveate.documents.language import FALLBACK
 from foveate.tasks.hits import Hit, WordMatch
 from foveate.tasks.late_interaction import similarities
 
@@ -39,9 +38,10 @@ def check_tokens(encoder: "Encoder") -> None:
 
 def explain(
     query: str,
+    tokens: npt.NDArray[np.float32],
     hits: Sequence[Hit],
     signs: Sequence[Signs | None],
-    language: str | None,
+    language: str,
     encoder: "Encoder",
 ) -> list[Hit]:
     """Add the `matches` of hits: for each word of the query, the most similar one of the sentence.
@@ -50,15 +50,13 @@ def explain(
 
     Args:
         query: The query.
+        tokens: `(query tokens, token_size)`, see `foveate.inference.Encoder.encode_query_tokens`.
         hits: What was found.
         signs: For each hit `(tokens, token_size / 8)` those of the tokens of its best sentence, see
             `foveate.inference.DocumentVectors`; a hit without them stays as it is.
-        language: ISO 639 code of the language of the texts; English if it is unknown.
-        encoder: The model that made them, which has vectors of tokens.
+        language: ISO 639 code of the language of the texts.
+        encoder: The model that made all of these.
     """
-    vectors = encoder.encode_query_tokens(query)
-    assert vectors is not None
-    of_query, language = vectors.numpy(), language or FALLBACK
     processor = cast("PassageBuilder", encoder.processor)
     asked = _tokens_of_words(query, processor, language)
 
@@ -67,7 +65,7 @@ def explain(
         is_alone = len(processor.offsets(best.text)) == len(its_signs)
         said = "" if is_alone else f"{best.speaker}: "
         found = _tokens_of_words(said + best.text, processor, language)
-        cosines = similarities(of_query, its_signs)
+        cosines = similarities(tokens, its_signs)
         for word, columns in asked.items():
             similarity = {
                 other: float(cosines[np.ix_(rows, columns)].max())

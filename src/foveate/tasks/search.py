@@ -19,6 +19,7 @@ from foveate.tasks.passages import best_passages
 from foveate.tasks.relevance import encode_query, match, score_sentences
 from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
+from foveate.tasks.scorer import EncodedQuery
 from foveate.tasks.weights import is_likely, weighted_mean
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ class Scores:
         sentences: `(sentences,)`.
         sections: `(sections,)`.
         document: `(1,)`, of the whole document.
+        query: The query.
         vectors: The vectors of the document.
     """
 
     sentences: Tensor
     sections: Tensor
     document: Tensor
+    query: EncodedQuery
     vectors: DocumentVectors
 
 
@@ -111,6 +114,7 @@ def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[S
             torch.from_numpy(sentences),
             torch.from_numpy(weighted_mean(sections, weights.sections)),
             one,
+            encoded,
             its_vectors,
         )
         for sentences, sections, one, its_vectors in zip(
@@ -145,7 +149,9 @@ def best_hits(
     if explain:
         hits = best_hits(query, scores, documents, by, top_k, encoder, reranker)
         signs = [_signs(hit, documents, scores) for hit in hits]
-        return explain_hits(query, hits, signs, documents[0].language, encoder)
+        encoded = scores[0].query
+        assert encoded.tokens is not None
+        return explain_hits(query, encoded.tokens, hits, signs, encoded.language, encoder)
     if reranker is not None:
         hits = best_hits(query, scores, documents, by, max(top_k, RERANKED), encoder)
         return rerank_hits(query, hits, reranker, top_k)
