@@ -104,6 +104,20 @@ def test_hits_are_marked_among_their_neighbours(foveate, fish):
     assert foveate(*query, "--context", -1)[0] == 2
 
 
+def test_results_are_explained_by_words(foveate, fish):
+    query = ("search", "who uses a net?", fish, "--top-k", 1)
+    _, plain, _ = foveate(*query)
+    code, output, _ = foveate(*query, "--explain")
+    assert code == 0
+    assert output == f"{plain.rstrip()}\n      net → nets\n\n"
+    [hit] = json.loads(foveate(*query, "--explain", "--json")[1])
+    [match] = hit["matches"]
+    assert (match["query_word"], match["word"]) == ("net", "nets")
+    assert hit["best"]["text"][match["start"] : match["end"]] == "nets"
+    [passage] = json.loads(foveate("ask", *query[1:], "--explain", "--json")[1])["passages"]
+    assert passage["matches"] == hit["matches"]
+
+
 def test_on_a_terminal_hits_are_bold_and_wrapped(foveate, fish, monkeypatch):
     terminal = Console(
         highlight=False, soft_wrap=True, force_terminal=True, width=40, color_system="standard"

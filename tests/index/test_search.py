@@ -76,9 +76,11 @@ def test_hits_of_the_default_model_are_those_of_search(tmp_path, folder, encoder
     for query, by in itertools.product(
         ("What do fish live on?", "nets in the boat"), ("passage", "section", "document")
     ):
-        found = index.search(query, by=by, top_k=3)
-        expected = search(query, documents, by=by, top_k=3, model=encoder)
+        found = index.search(query, by=by, top_k=3, explain=True)
+        expected = search(query, documents, by=by, top_k=3, model=encoder, explain=True)
         assert [(hit.span, hit.best) for hit in found] == [(h.span, h.best) for h in expected]
+        assert [hit.matches for hit in found] == [hit.matches for hit in expected]
+        assert any(hit.matches for hit in found)
         for hit, other in zip(found, expected, strict=True):
             assert hit.score == pytest.approx(other.score, abs=1e-4)
 

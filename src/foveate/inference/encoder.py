@@ -326,6 +326,11 @@ class Encoder:
         """Score of a sentence below which nine of ten are wrong; None if that is not known."""
         return getattr(getattr(self.model, "config", None), "min_likely_score", None)
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether it makes vectors of tokens."""
+        return getattr(self.model.config, "token_size", None) is not None and self.context == "tree"
+
     @cached_property
     def unrelated(self) -> Tensor:
         """`(32, dimension)`, unit vectors of sentences on 32 subjects, to compare others with."""
@@ -450,7 +455,7 @@ class Encoder:
             `(dimension,)`, see `encode_texts`, and the vectors of its tokens `(tokens, token_size)`
             float32, of unit length; None if the model has no head for these.
         """
-        if getattr(self.model.config, "token_size", None) is None or self.context != "tree":
+        if not self.has_tokens:
             return self.encode_queries(query), None
         pieces = self.processor.pieces([query])[1]
         output = self._run(**cast(Features, self.processor.forest(pieces)))
