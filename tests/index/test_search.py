@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 import torch
@@ -200,6 +201,17 @@ def test_paths_do_not_depend_on_the_current_folder(
         monkeypatch.chdir(here)
         found = {hit.span.document for hit in index.search("herring", top_k=99, path=path)}
         assert found == {str(folder / name) for name in files}
+
+
+@pytest.mark.parametrize("typed", ["NFC", "NFD"])
+@pytest.mark.parametrize("stored", ["NFC", "NFD"])
+def test_accents_of_paths_and_titles_may_be_composed_or_not(index, tmp_path, stored, typed):
+    folder = tmp_path / normalize(stored, "Hérons")
+    folder.mkdir()
+    (folder / "a.md").write_text(normalize(stored, "# Birds\n\n## Élevage\n\nHerons eat herring.\n"))
+    index.add(folder)
+    assert index.search("herring", path=normalize(typed, "Hérons"))
+    assert index.search("herring", section=normalize(typed, "élevage"))
 
 
 def test_a_path_that_exists_is_that_file(index, folder, tmp_path, monkeypatch):
