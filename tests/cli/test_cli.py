@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -429,3 +430,11 @@ def test_warnings_are_one_sentence(foveate, fish, monkeypatch):
         warnings.simplefilter("default")
         code, _, error = foveate("search", "cod", fish)
     assert (code, error) == (0, "foveate: the sea is rough\n")
+
+
+def test_what_a_terminal_has_no_code_for_is_replaced(tmp_path):
+    (tmp_path / "mill.md").write_text("It costs “5 €”.", encoding="utf-8")
+    command = [sys.executable, "-m", "foveate", "search", "cost", tmp_path / "mill.md"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    found = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert b"It costs ?5 ??." in found.stdout

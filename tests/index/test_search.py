@@ -208,7 +208,9 @@ def test_paths_do_not_depend_on_the_current_folder(
 def test_accents_of_paths_and_titles_may_be_composed_or_not(index, tmp_path, stored, typed):
     folder = tmp_path / normalize(stored, "Hérons")
     folder.mkdir()
-    (folder / "a.md").write_text(normalize(stored, "# Birds\n\n## Élevage\n\nHerons eat herring.\n"))
+    (folder / "a.md").write_text(
+        normalize(stored, "# Birds\n\n## Élevage\n\nHerons eat herring.\n")
+    )
     index.add(folder)
     assert index.search("herring", path=normalize(typed, "Hérons"))
     assert index.search("herring", section=normalize(typed, "élevage"))

@@ -1,10 +1,11 @@
 """Vectors of documents, sections and sentences, in one pass, at any length."""
 
+import os
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
@@ -29,6 +30,10 @@ from foveate.preprocessing.collate import Features, fill_packs
 from foveate.preprocessing.tree import Anchor, TreeNodes, outline
 from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenizer
 from foveate.progress import progress
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of OpenMP's threads, and would wait for them without end.
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
