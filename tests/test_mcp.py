@@ -280,6 +280,7 @@ def test_nothing_is_found_in_an_empty_section(call):
             {"document": "Herring", "section": "Counting", "first": 1},
             "first must be from 2 to 4, got 1",
         ),
+        ("search", {"query": "cod", "limit": 3}, "search takes no limit, only query, by, top_k"),
     ],
 )
 def test_errors_are_a_sentence(fail, name, arguments, error):
