@@ -1,10 +1,14 @@
 """Plain text: what is a heading, and what is not."""
 
 import textwrap
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foveate.documents import Document
+from foveate.documents.readers.plain.lines import line_blocks
 
 
 def headings(text):
@@ -513,6 +517,57 @@ def test_heads_and_feet_of_pages_are_left_out():
         "It begins here and goes over the page.",
         "Then it stops.",
         "This is the end.",
+    ]
+
+
+LINES = [
+    *(
+        "Invoice number {n}",
+        "Invoice      {big}",
+        "Total due: {big} crowns",
+        "Chapter {n}",
+        "{date}",
+    ),
+    *(
+        "{n}",
+        "- {n} -",
+        "Page {n} of 9",
+        "Report of the mill      {n}",
+        "It runs.",
+        "The wheel {n}",
+        "",
+    ),
+]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(LINES), max_size=6), min_size=3, max_size=6)
+    | st.lists(st.sampled_from(LINES), min_size=1, max_size=6).map(lambda page: [page] * 5)
+)
+def test_nothing_on_a_page_is_lost_but_its_number(pages):
+    text = "\f".join(
+        "\n".join(pages[n - 1]).format(n=n, big=2045 + n, date=f"{n} May 20{n + 10}")
+        for n in range(1, len(pages) + 1)
+    )
+    kept = Counter(
+        word
+        for block in line_blocks(text)
+        for line in block
+        for word in text[line.start : line.end].split()
+    )
+    written = Counter(text.split())
+    numbers = set(map(str, range(1, len(pages) + 1)))
+    assert {word for word in written if written[word] == 1} <= set(kept) | numbers
+    assert written["Invoice"] == kept["Invoice"]
+    assert written["May"] == kept["May"]
+    assert written["Chapter"] == kept["Chapter"]
+
+
+def test_a_list_of_contents_whose_words_stand_nowhere_else_stays():
+    text = "Contents\n\n1. Pump\n2. Hose\n3. Filter\n\nKeep the box.\n"
+    assert [one.text for one in Document.from_text(text).sentences()][-4:] == [
+        *("1. Pump", "2. Hose", "3. Filter"),
+        "Keep the box.",
     ]
 
 

@@ -20,7 +20,9 @@ Code, drawn tables, logs and other records are cut by line.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from foveate.documents.blocks import (
     Block,
@@ -62,6 +64,7 @@ from foveate.documents.readers.plain.preformatted import (
 from foveate.documents.readers.plain.undivided import divide
 from foveate.documents.structure import Kind
 
+_WORD = re.compile(r"[^\W\d_]{2,}")  # not the number of a chapter or page
 _NOTE = re.compile(r"\[\d{1,3}\]\s")
 _CAPTION = re.compile(
     r"(?:table|figure|fig\.|listing|tabelle|abbildung|abb\.|tableau|tabla|figura|表|图|圖|図)"
@@ -94,7 +97,12 @@ def read_lines(text: str) -> ParsedText:
     chunks = list(chunks_of(text, blocks))
     mark_parts(chunks)
     contents, listed = find_contents(chunks)
-    body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
+    said = _words(chunk for index, chunk in enumerate(chunks) if index not in contents)
+    body = [
+        replace(chunk, is_list=index in contents or chunk.is_list)
+        for index, chunk in enumerate(chunks)
+        if index not in contents or not _words([chunk]) <= said
+    ]
     mark_listed(body, listed)
     mark_numbered(body)
     mark_apart(body, apart)
@@ -110,6 +118,14 @@ def read_lines(text: str) -> ParsedText:
         if date := _DATE_FIELD.search(header):
             parsed.date = parse_date(date[1])
     return parsed
+
+
+def _words(chunks: Iterable[Chunk]) -> set[str]:
+    """Return the words of chunks but the names that announce a table of contents."""
+    lines = chain.from_iterable(chunk.shown.split("\n") for chunk in chunks)
+    return {
+        word for line in lines if not is_contents(line) for word in _WORD.findall(line.casefold())
+    }
 
 
 def _without_licence(text: str, blocks: list[list[TextLine]]) -> list[list[TextLine]]:
