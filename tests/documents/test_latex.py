@@ -154,7 +154,7 @@ int main() { return 0; }  % kept
         ("prose", "Between."),
         ("formula", "a = b"),
         ("caption", "Figure 1: A long caption."),
-        ("code", r"int main() { return 0; } % kept \section{no heading}"),
+        ("code", "int main() { return 0; }  % kept\n\n  \\section{no heading}"),
     ]
 
 

@@ -594,7 +594,7 @@ def test_headings_less_indented_than_the_text():
     assert headings(text) == ["Closing reports", "Following up"]
 
 
-def test_code_is_cut_by_line():
+def test_code_keeps_its_lines():
     text = (
         "To install it, run these commands in a terminal of your choice:\n\n"
         "    $ apt-get update\n    $ apt-get install foveate\n\n"
@@ -602,9 +602,45 @@ def test_code_is_cut_by_line():
         "    for word in words:\n        print(word)\n    x = {1: 2}\n"
     )
     assert [found for found in paragraphs(text) if found[0] == "code"] == [
-        ("code", ["$ apt-get update", "$ apt-get install foveate"]),
-        ("code", ["for word in words:", "print(word)", "x = {1: 2}"]),
+        ("code", ["    $ apt-get update\n    $ apt-get install foveate"]),
+        ("code", ["    for word in words:\n        print(word)\n    x = {1: 2}"]),
     ]
+
+
+GRAPH = """\
+         o---B2
+        /
+---o---o---B1--o---o---o---B (origin)
+        \\
+         B0"""
+
+
+@pytest.mark.parametrize(
+    ("format", "written"),
+    [
+        ("text", "{}"),
+        ("markdown", "```\n{}\n```"),
+        ("html", "<pre>{}</pre>"),
+        ("html", "<pre>Sentences.\n\n{}\n\nThe wheel turns while the water of the river is high\n"
+         "and rests in summer, when the mill is closed and its owner paints.</pre>"),
+        ("rst", "A graph::\n\n{}"),
+        ("latex", "\\section{{Graph}}\n\\begin{{verbatim}}\n{}\n\\end{{verbatim}}"),
+    ],  # fmt: skip
+)
+def test_a_graph_of_branches_keeps_its_shape(format, written):
+    graph = GRAPH if format != "rst" else textwrap.indent(GRAPH, "    ")
+    text = f"The graph follows.\n\n{written.format(graph)}\n\nThat was the graph.\n"
+    document = Document.from_text(text, format=format)
+    [code] = [one for one in document.paragraphs() if one.kind == "code"]
+    assert [one.text for one in code.sentences] == [GRAPH]
+
+
+def test_a_long_listing_is_cut_at_ends_of_lines():
+    text = "Run:\n\n```\n" + "    mill --turn\n" * 200 + "```\n"
+    sentences = [one.text for one in Document.from_text(text, format="markdown").sentences()][1:]
+    assert sum(sentence.count("\n") + 1 for sentence in sentences) == 200
+    assert all(len(sentence) <= 1000 for sentence in sentences)
+    assert all(sentence.startswith("    mill") for sentence in sentences)
 
 
 def test_records_are_cut_by_line():

@@ -316,8 +316,7 @@ class _LatexBlocks:
                 self._add(formulas.from_latex(self._expanded(inside)), "formula")
             elif kind == "code":
                 self._flush()
-                for line in text.split("\n"):
-                    self._add(line.rstrip(), "code")
+                self._add(text, "code")
             elif kind == "begin":
                 index = self._begin(source, index, end, depth, text)
             elif kind == "end":

@@ -16,7 +16,7 @@ These kinds are recognized:
 
 A text without blank lines is divided by the lengths and the ends of its lines.
 Tables of contents and page headers and footers are left out. Each item of a list is a paragraph.
-Code, drawn tables, logs and other records are cut by line.
+Drawn tables, logs and other records are cut by line; code keeps its lines.
 """
 
 import re
@@ -62,7 +62,6 @@ from foveate.documents.readers.plain.preformatted import (
     table_rows,
 )
 from foveate.documents.readers.plain.undivided import divide
-from foveate.documents.structure import Kind
 
 _WORD = re.compile(r"[^\W\d_]{2,}")  # not the number of a chapter or page
 _NOTE = re.compile(r"\[\d{1,3}\]\s")
@@ -198,9 +197,10 @@ def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
     elif is_drawn_table(chunk):
         yield from table_rows(text, lines)
     elif is_code(chunk, base):
-        yield from (_line(text, line, "code") for line in lines)
+        yield Prose(_listing(text, lines), kind="code")
     elif are_records(chunk):
-        yield from (_line(text, line, "item") for line in lines)
+        for start, end, _ in lines:
+            yield Prose(MappedText.from_text(text[start:end], start), kind="item")
     elif _NOTE.match(chunk.shown):
         yield Prose(mapped(text, lines), kind="footnote")
     elif _ILLUSTRATION.fullmatch(chunk.shown) or (
@@ -224,5 +224,11 @@ def _references(text: str, chunk: Chunk) -> Iterator[Prose]:
     yield Prose(mapped(text, entry), kind="reference")
 
 
-def _line(text: str, line: TextLine, kind: Kind) -> Prose:
-    return Prose(MappedText.from_text(text[line.start : line.end], line.start), kind=kind)
+def _listing(text: str, lines: Sequence[TextLine]) -> MappedText:
+    """Return lines as they are written, with their indentation."""
+    listing = MappedText()
+    for line in lines:
+        start = text.rfind("\n", 0, line.start) + 1
+        listing.add("\n" if listing else "", start, start)
+        listing.add(text[start : line.end], start, line.end)
+    return listing

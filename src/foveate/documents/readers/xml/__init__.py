@@ -176,11 +176,13 @@ class _Converter(tree.Builder):
         return html.read_elements(root)
 
     def add(self, node: Element, parent: tree.Element) -> None:
-        """Write an element, unless it holds no content; one that would tear a sentence follows it."""
+        """Write an element, unless it is hidden; one that would tear a sentence follows it."""
         name, vocabulary = node.tag, self.vocabulary
         if name in vocabulary.hidden or self.is_note_mark(node, parent):
             return
         is_torn = self.before.strip() and not _SENTENCE_END.search(self.before)
+        if not is_torn and (name == "disp-formula" or name in vocabulary.floats):
+            self.add_deferred(parent)
         if name == "math":
             self.add_formula(node, parent, {})
         elif name == "disp-formula":
@@ -260,7 +262,11 @@ class _Converter(tree.Builder):
     def is_note_mark(self, node: Element, parent: tree.Element) -> bool:
         """Return whether an element is the mark of a note or reference, and no part of the text."""
         kind = node.get("ref-type")
-        if kind in ("fn", "table-fn") or node.get("type") in ("foot", "note", "noteAnchor") or "fn-type" in node.attrib:
+        if (
+            kind in ("fn", "table-fn")
+            or node.get("type") in ("foot", "note", "noteAnchor")
+            or "fn-type" in node.attrib
+        ):
             return True
         if "bibr" not in (kind, node.get("type")):
             return False
