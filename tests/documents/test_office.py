@@ -474,6 +474,13 @@ def test_odt(outline, in_source):
     ]
 
 
+def test_an_item_of_odt_may_begin_its_list_again():
+    body = text_list("<text:p>One.</text:p>", "<text:p>Two.</text:p>")
+    body = body.replace("<text:list-item>", '<text:list-item text:start-value="7">', 1)
+    document = Document.from_bytes(odt(body, LIST))
+    assert [one.text for one in document.sentences()] == ["7. One.", "8. Two."]
+
+
 def test_odt_tables_and_numbered_headings(outline):
     def row(*cells):
         return f"<table:table-row>{''.join(cells)}</table:table-row>"

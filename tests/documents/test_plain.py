@@ -621,11 +621,14 @@ GRAPH = """\
         ("text", "{}"),
         ("markdown", "```\n{}\n```"),
         ("html", "<pre>{}</pre>"),
-        ("html", "<pre>Sentences.\n\n{}\n\nThe wheel turns while the water of the river is high\n"
-         "and rests in summer, when the mill is closed and its owner paints.</pre>"),
+        (
+            "html",
+            "<pre>Sentences.\n\n{}\n\nThe wheel turns while the water of the river is high\n"
+            "and rests in summer, when the mill is closed and its owner paints.</pre>",
+        ),
         ("rst", "A graph::\n\n{}"),
         ("latex", "\\section{{Graph}}\n\\begin{{verbatim}}\n{}\n\\end{{verbatim}}"),
-    ],  # fmt: skip
+    ],
 )
 def test_a_graph_of_branches_keeps_its_shape(format, written):
     graph = GRAPH if format != "rst" else textwrap.indent(GRAPH, "    ")
