@@ -22,7 +22,7 @@ Each document is measured by one of `--jobs` processes, which have a core each.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import islice
@@ -53,6 +53,7 @@ from structured_documents import meetings, overviews, papers, peps, plos, propos
 PAGE = report.ROOT / "docs" / "tasks" / "context.md"
 RESULT = report.RESULTS / "context.json"
 BUDGETS = (500, 1000, 2000, 4000, 8000)
+COMPARED = 1000  # of these, at which the page compares systems
 CHUNKS = (256, 512)
 OWN = "foveate.context"
 Case = tuple[Document, list[tuple[str, list[int] | str]]]
@@ -282,16 +283,9 @@ def summary(of_documents: Sequence[Values]) -> dict[str, Any]:
 
 def table_of(results: dict[str, Any]) -> str:
     """Format the means of all systems; the best of each budget is bold."""
-    columns = zip(*(one["mean"] for one in results["systems"].values()), strict=True)
-    highest = [max(column) for column in columns]
+    columns = list(zip(*(one["mean"] for one in results["systems"].values()), strict=True))
     rows = [
-        [
-            name,
-            *(
-                f"**{value:.1f}**" if value == most else f"{value:.1f}"
-                for value, most in zip(one["mean"], highest, strict=True)
-            ),
-        ]
+        [name, *(marked(value, its) for value, its in zip(one["mean"], columns, strict=True))]
         for name, one in results["systems"].items()
     ]
     size = f"{results['documents']} documents, {results['questions']} questions"
@@ -299,21 +293,44 @@ def table_of(results: dict[str, Any]) -> str:
 
 
 def tables(path: Path) -> dict[str, str]:
-    """Format saved results for the page."""
+    """Format saved results for the page: all systems at one budget, and ours at all of them."""
     results = report.load(path)["sets"]
-    saved = [[name, f"{tokens_for_the_same(its):,.0f}"] for name, its in results.items()]
+    place = BUDGETS.index(COMPARED)
+    of_sets = {
+        name: {system: one["mean"][place] for system, one in its["systems"].items()}
+        for name, its in results.items()
+    }
+    sizes = [f"{name}: {its['documents']}, {its['questions']}" for name, its in results.items()]
+    systems = [
+        [system, *(marked(its[system], its.values()) for its in of_sets.values())]
+        for system in next(iter(of_sets.values()))
+    ]
+    budgets = [
+        [
+            name,
+            *(f"{value:.1f}" for value in its["systems"][OWN]["mean"]),
+            f"{tokens_for_the_same(its):,.0f}",
+        ]
+        for name, its in results.items()
+    ]
+    header = ["", *(f"{budget:,}" for budget in BUDGETS), "the best other's"]
     return {
-        **{name: table_of(its) for name, its in results.items()},
-        "saved": report.table(["questions about", "tokens"], saved),
+        "compared": report.table([f"{COMPARED:,} tokens", *sizes], systems),
+        "budgets": report.table(header, budgets),
     }
 
 
+def marked(value: float, values: Iterable[float]) -> str:
+    """Format a value, in bold if it is the highest."""
+    return f"**{value:.1f}**" if value == max(values) else f"{value:.1f}"
+
+
 def tokens_for_the_same(results: dict[str, Any]) -> float:
-    """Interpolate the budget in which ours holds what the best other holds in 1,000 tokens.
+    """Interpolate the budget in which ours holds what the best other holds in `COMPARED` tokens.
 
     It is 500 if ours holds more in that, the smallest budget.
     """
-    place = BUDGETS.index(1000)
+    place = BUDGETS.index(COMPARED)
     means = {name: one["mean"] for name, one in results["systems"].items()}
     own = means.pop(OWN)
     return float(np.interp(max(mean[place] for mean in means.values()), own, BUDGETS))

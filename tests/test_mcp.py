@@ -148,6 +148,19 @@ def test_search(call, index):
     assert shown == hit.text
 
 
+def test_results_are_explained(tmp_path):
+    index = Index.create(tmp_path / "library")
+    index.add(Document.from_sections("Fish", [("Food", "They eat herring.")]))
+
+    async def run():
+        async with Client(make_server(index.path)) as client:
+            return await client.call_tool("search", {"query": "Herrings", "explain": True})
+
+    [content] = anyio.run(run).content
+    where, _ = content.text.split("\n")
+    assert where.endswith("sentence 1 · Herrings → herring")
+
+
 def test_results_have_their_places(call):
     text = call("search", query="nets", document="herring", section="counting", top_k=2)
     place = "Herring · line 7 · Methods › Counting · document 1, sentences 2 to 4"
@@ -267,6 +280,7 @@ def test_nothing_is_found_in_an_empty_section(call):
             {"document": "Herring", "section": "Counting", "first": 1},
             "first must be from 2 to 4, got 1",
         ),
+        ("search", {"query": "cod", "limit": 3}, "search takes no limit, only query, by, top_k"),
     ],
 )
 def test_errors_are_a_sentence(fail, name, arguments, error):

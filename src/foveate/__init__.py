@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from foveate.tasks.citations import Written, WrittenSentence
     from foveate.tasks.context import Prompt, context
     from foveate.tasks.embed import EmbeddedSpan, Embeddings, embed
-    from foveate.tasks.hits import Hit
+    from foveate.tasks.hits import Hit, WordMatch
     from foveate.tasks.inspect import Inspection, inspect
     from foveate.tasks.keywords import keywords
     from foveate.tasks.search import search
@@ -40,6 +40,7 @@ _MODULE_OF = {
     "Span": "documents",
     "Summary": "tasks.summarize",
     "SummarySentence": "tasks.summarize",
+    "WordMatch": "tasks.hits",
     "Written": "tasks.citations",
     "WrittenSentence": "tasks.citations",
     "ask": "tasks.ask",
@@ -72,6 +73,7 @@ __all__ = [
     "Span",
     "Summary",
     "SummarySentence",
+    "WordMatch",
     "Written",
     "WrittenSentence",
     "ask",

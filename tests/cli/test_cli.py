@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -102,6 +103,20 @@ def test_hits_are_marked_among_their_neighbours(foveate, fish):
         "      line 5 · Cod\n\n"
     )
     assert foveate(*query, "--context", -1)[0] == 2
+
+
+def test_results_are_explained_by_words(foveate, fish):
+    query = ("search", "who uses a net?", fish, "--top-k", 1)
+    _, plain, _ = foveate(*query)
+    code, output, _ = foveate(*query, "--explain")
+    assert code == 0
+    assert output == f"{plain.rstrip()}\n      net → nets\n\n"
+    [hit] = json.loads(foveate(*query, "--explain", "--json")[1])
+    [match] = hit["matches"]
+    assert (match["query_word"], match["word"]) == ("net", "nets")
+    assert hit["best"]["text"][match["start"] : match["end"]] == "nets"
+    [passage] = json.loads(foveate("ask", *query[1:], "--explain", "--json")[1])["passages"]
+    assert passage["matches"] == hit["matches"]
 
 
 def test_on_a_terminal_hits_are_bold_and_wrapped(foveate, fish, monkeypatch):
@@ -415,3 +430,11 @@ def test_warnings_are_one_sentence(foveate, fish, monkeypatch):
         warnings.simplefilter("default")
         code, _, error = foveate("search", "cod", fish)
     assert (code, error) == (0, "foveate: the sea is rough\n")
+
+
+def test_what_a_terminal_has_no_code_for_is_replaced(tmp_path):
+    (tmp_path / "mill.md").write_text("It costs “5 €”.", encoding="utf-8")
+    command = [sys.executable, "-m", "foveate", "search", "cost", tmp_path / "mill.md"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    found = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert b"It costs ?5 ??." in found.stdout

@@ -17,7 +17,7 @@ def library(foveate, fish, tmp_path):
 def test_a_library_is_searched_like_files(foveate, fish, library):
     for command in ("search", "ask"):
         found, expected = (
-            json.loads(foveate(command, "what do cod eat?", *source, "--json")[1])
+            json.loads(foveate(command, "what do cod eat?", *source, "--explain", "--json")[1])
             for source in (("--library", library), (fish,))
         )
         if command == "ask":
@@ -25,6 +25,7 @@ def test_a_library_is_searched_like_files(foveate, fish, library):
         for result, other in zip(found, expected, strict=True):
             assert result.pop("score") == pytest.approx(other.pop("score"), abs=2e-4)
         assert found == expected
+        assert found[0]["matches"]
 
 
 def test_results_name_their_file(foveate, fish, library):

@@ -100,6 +100,7 @@ def run_shell(
             for path in (sorted(map(str, Path().glob(word))) if "*" in word else [word])
         ]
         monkeypatch.setattr(sys, "argv", arguments)
+        capsys.readouterr()  # what came before
         try:
             main()
         except SystemExit as stop:

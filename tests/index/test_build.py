@@ -7,6 +7,7 @@ import importlib
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -75,12 +76,30 @@ def test_a_file_that_was_only_touched_is_unchanged(index, folder):
     assert index.add(folder).unchanged == 4
 
 
+def later(seconds):
+    now = time.time_ns
+    return lambda: now() + seconds * 10**9
+
+
 def test_an_old_file_of_known_size_and_time_is_not_read(index, folder, monkeypatch):
     for name in PARTS:
         os.utime(folder / name, (1e9, 1e9))
+    monkeypatch.setattr(time, "time_ns", later(60))
     index.add(folder)
     monkeypatch.setattr(sources, "hashlib", None)
     assert index.add(folder).unchanged == 4
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no time at which their inode changed")
+def test_other_content_of_the_same_size_and_time_is_noticed(index, folder, monkeypatch):
+    salt = folder / "salt.txt"
+    text = salt.read_text()
+    os.utime(salt, (1e9, 1e9))
+    monkeypatch.setattr(time, "time_ns", later(-60))
+    index.add(folder)
+    salt.write_text(text.swapcase())
+    os.utime(salt, (1e9, 1e9))
+    assert index.add(folder).updated == 1
 
 
 def test_a_model_is_loaded_only_to_encode(index, folder):

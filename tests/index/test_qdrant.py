@@ -32,6 +32,16 @@ def test_hits_are_those_of_the_library(index, folder, small_encoder):
     check_hits(index, folder, small_encoder, PLACE)
 
 
+def test_vectors_of_tokens_are_sent(server, folder, encoder, tmp_path):
+    index = Index.create(tmp_path / "own", model=encoder)
+    index.add(folder)
+    index.export(PLACE)
+    points, _ = server.scroll(PLACE.rpartition("/")[2], limit=100)
+    assert any("tokens" in point.payload for point in points)
+    json.dumps([point.payload for point in points])  # as a server gets it
+    assert hits(Index.open(PLACE, model=encoder)) == hits(index)
+
+
 @pytest.mark.parametrize(
     ("condition", "where"),
     [

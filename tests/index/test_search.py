@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 import torch
@@ -76,9 +77,11 @@ def test_hits_of_the_default_model_are_those_of_search(tmp_path, folder, encoder
     for query, by in itertools.product(
         ("What do fish live on?", "nets in the boat"), ("passage", "section", "document")
     ):
-        found = index.search(query, by=by, top_k=3)
-        expected = search(query, documents, by=by, top_k=3, model=encoder)
+        found = index.search(query, by=by, top_k=3, explain=True)
+        expected = search(query, documents, by=by, top_k=3, model=encoder, explain=True)
         assert [(hit.span, hit.best) for hit in found] == [(h.span, h.best) for h in expected]
+        assert [hit.matches for hit in found] == [hit.matches for hit in expected]
+        assert any(hit.matches for hit in found)
         for hit, other in zip(found, expected, strict=True):
             assert hit.score == pytest.approx(other.score, abs=1e-4)
 
@@ -198,6 +201,19 @@ def test_paths_do_not_depend_on_the_current_folder(
         monkeypatch.chdir(here)
         found = {hit.span.document for hit in index.search("herring", top_k=99, path=path)}
         assert found == {str(folder / name) for name in files}
+
+
+@pytest.mark.parametrize("typed", ["NFC", "NFD"])
+@pytest.mark.parametrize("stored", ["NFC", "NFD"])
+def test_accents_of_paths_and_titles_may_be_composed_or_not(index, tmp_path, stored, typed):
+    folder = tmp_path / normalize(stored, "Hérons")
+    folder.mkdir()
+    (folder / "a.md").write_text(
+        normalize(stored, "# Birds\n\n## Élevage\n\nHerons eat herring.\n")
+    )
+    index.add(folder)
+    assert index.search("herring", path=normalize(typed, "Hérons"))
+    assert index.search("herring", section=normalize(typed, "élevage"))
 
 
 def test_a_path_that_exists_is_that_file(index, folder, tmp_path, monkeypatch):

@@ -1,6 +1,9 @@
 import copy
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 from threading import Event
 from time import sleep
 from weakref import ref
@@ -368,3 +371,18 @@ def test_cache_tells_models_apart(small_model, tmp_path):
         encoder.cache = Cache(tmp_path)
         encoder.encode(fish)
     assert len(encoder.cache.files()) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_encodes(small_model):
+    """With several threads, which are not there after a fork."""
+    script = (
+        "import os, sys, torch; from foveate import Encoder\n"
+        "torch.set_num_threads(2)\n"
+        "encoder = Encoder.from_pretrained(sys.argv[1], device='cpu')\n"
+        "encoder.encode_texts(['Cod swim.'] * 99)\n"
+        "child = os.fork()\n"
+        "encoder.encode_texts(['Cod swim.'] * 99)\n"
+        "if child: assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(small_model)], check=True, timeout=120)

@@ -100,9 +100,13 @@ def test_the_default_model_gives_what_it_gives_in_transformers(dtype, monkeypatc
 
 def test_tokens_are_those_of_transformers():
     texts = [*TEXTS, *(chr(i) + "a" + chr(i) for i in range(0, 0x3000, 7))]
-    found = load_tree_tokenizer(default_model_path()).token_ids(texts)
+    found = load_tree_tokenizer(default_model_path())
     tokenizer = load_tokenizer(default_model_path())
-    assert found == tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    expected = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    assert found.token_ids(texts) == expected
+    assert [*map(found.offsets, TEXTS)] == [*map(TreeBertProcessor(tokenizer).offsets, TEXTS)]
+    lengths = [sum(map(len, found.pieces([text])[1])) for text in TEXTS]
+    assert [len(found.offsets(text)) for text in TEXTS] == lengths
 
 
 def test_a_network_has_the_weights_of_the_checkpoint():

@@ -214,11 +214,32 @@ def test_names_of_files(served, name, kept):
         b'--x\r\nContent-Disposition: form-data; name="file"; filename="' + quoted + b'"\r\n\r\n'
         b"Cod swim.\r\n--x--\r\n"
     )
+    assert _post_form(served, body)["name"] == kept
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "filename*=UTF-8''M%C3%BChle.md",
+        "filename=\"M.md\"; filename*=UTF-8'de'M%C3%BChle.md",
+        "filename*=iso-8859-1''M%FChle.md",
+        'filename="=?utf-8?B?TcO8aGxlLm1k?="',
+    ],
+)
+@pytest.mark.usefixtures("without_processes")
+def test_names_of_files_in_codes_of_headers(served, name):
+    body = (
+        f'--x\r\nContent-Disposition: form-data; name="file"; {name}\r\n\r\nCod swim.\r\n--x--\r\n'
+    )
+    assert _post_form(served, body.encode())["name"] == "Mühle.md"
+
+
+def _post_form(served, body):
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
     answer = served.client.post("/documents", content=body, headers=kind)
     assert answer.status_code == 201, answer.text
-    assert answer.json()["name"] == kept
     assert "set-cookie" not in answer.headers
+    return answer.json()
 
 
 def test_scripts_come_back_as_text(served):

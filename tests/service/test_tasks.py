@@ -3,6 +3,7 @@
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,31 @@ def test_search_in_the_library(served, library_folder, small_encoder):
     assert {Path(hit["name"]).name for hit in only["hits"]} == {"salt.txt"}
     in_sections = answer(served, "/search", query=QUERY, by="section", section="cod")
     assert {hit["span"]["text"] for hit in in_sections["hits"]} == {"Cod", "Nets"}
+
+
+@pytest.mark.parametrize("in_library", [False, True])
+def test_hits_are_explained_if_that_is_asked_for(encoder, tmp_path, in_library):
+    index = Index.create(tmp_path / "library", model=encoder)
+    index.add(Document.from_text(FISH, format="markdown", source="fish"))
+    expected = index.search(QUERY, top_k=3, explain=True)
+    assert any(hit.matches for hit in expected)
+    with serving(encoder, library=index.path) as served:
+        text = {} if in_library else {"text": FISH, "format": "markdown"}
+        for path, name in (("/search", "hits"), ("/ask", "passages")):
+            found = answer(served, path, query=QUERY, top_k=3, explain=True, **text)[name]
+            assert [hit["matches"] for hit in found] == [
+                [asdict(one) for one in hit.matches] for hit in expected
+            ]
+            plain = answer(served, path, query=QUERY, top_k=3, **text)[name]
+            assert [hit["matches"] for hit in plain] == [[], [], []]
+
+
+def test_a_model_without_vectors_of_tokens_cannot_explain(served):
+    assert not served.client.get("/healthz").json()["explain"]
+    for text in ({}, {"text": FISH}):
+        refused = served.client.post("/search", json={"query": QUERY, "explain": True, **text})
+        assert refused.status_code == 422
+        assert "has no vectors of tokens" in refused.json()["detail"]
 
 
 def test_one_document_of_the_library(served, small_encoder, library_folder):

@@ -161,6 +161,8 @@ def test_choices_are_vip_tokens_of_what_answers(book, checkpoint, monkeypatch):
     assert vips.tolist() == expected
     with pytest.raises(ValueError, match="only a generative model takes choices"):
         ask("whale ?", book, choices=["rained"])
+    with pytest.raises(ValueError, match="what it attended to: leave out explain"):
+        ask("whale ?", book, model=checkpoint, explain=True)
 
 
 def test_a_reader_runs_in_the_dtype_that_is_asked_for(checkpoint):

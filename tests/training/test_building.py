@@ -140,6 +140,15 @@ def test_the_positions_of_a_checkpoint_are_repeated(corpus_file, tmp_path, small
     assert len(saved.roberta.embeddings.position_embeddings.weight) == 900
 
 
+def test_damaged_weights_are_refused(corpus_file, tmp_path, small_tokenizer):
+    checkpoint("hdt", tmp_path / "model", small_tokenizer)
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-99])
+    changes = {"model": {"checkpoint": str(tmp_path / "model")}, "tokenizer": None}
+    with pytest.raises(ValueError, match=r"the weights of .* are damaged .*: copy or download"):
+        build_trainer(masked_lm(corpus_file, changes), tmp_path / "out")
+
+
 def test_weights_in_half_precision_are_trained_in_float32(corpus_file, tmp_path, small_tokenizer):
     checkpoint("hdt", tmp_path / "model", small_tokenizer)
     HDTModel.from_pretrained(tmp_path / "model").bfloat16().save_pretrained(tmp_path / "model")

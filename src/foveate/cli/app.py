@@ -4,6 +4,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated, Any, Literal
 
 import typer
@@ -115,6 +116,8 @@ def run() -> None:
     If some of the files could not be read, this is said last, and the exit code is 1.
     """
     failures: list[Exception] = []  # in reading files, some of which could be read
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # of what a terminal has no code for
     completion_init()
     command: Any = typer.main.get_command(app)
     try:

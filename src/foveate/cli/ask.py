@@ -32,6 +32,7 @@ def command(
     context: common.Context = 0,
     model: common.WriterModel = None,
     rerank: common.Rerank = None,
+    explain: common.Explain = False,
     json: common.Json = False,
     *,
     writing: Writing,
@@ -74,7 +75,9 @@ def command(
         from foveate.tasks.ask import Answer
 
         index = common.open_library(library.folder, model, loading)
-        hits = index.search(question, top_k=top_k, rerank=rerank, **library.conditions)
+        hits = index.search(
+            question, top_k=top_k, rerank=rerank, explain=explain, **library.conditions
+        )
         documents, passages = common.documents_of(library, index, hits)
         answer = Answer(None, tuple(passages))
     else:
@@ -89,7 +92,13 @@ def command(
         else:
             loaded = common.load_encoder(None, loading, reading.cache)
         answer = ask(
-            question, documents, top_k=top_k, choices=choice or (), model=loaded, rerank=rerank
+            question,
+            documents,
+            top_k=top_k,
+            choices=choice or (),
+            model=loaded,
+            rerank=rerank,
+            explain=explain,
         )
     if json:
         common.print_json(

@@ -21,6 +21,7 @@ from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
 from foveate.progress import progress
 from foveate.tasks import arguments
+from foveate.tasks.hits import format_matches
 
 from .reading import Reading
 
@@ -107,6 +108,10 @@ Rerank = Annotated[
         "best 50 passages, a multi-vector model the best 200.",
         show_default=False,
     ),
+]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Show which words of a result match which words of the query."),
 ]
 Device = Annotated[
     str | None,
@@ -318,6 +323,7 @@ def results_as_json(
             "score": round(result.score, 4),
             "likely": result.likely,
             "copies": list(result.copies),
+            "matches": [asdict(one) for one in result.matches],
             "language": documents[result.document_idx].language,
             "before": _join(one for one in near if one.span.end <= result.quoted.start),
             "after": _join(one for one in near if one.span.start >= result.quoted.end),
@@ -339,6 +345,8 @@ def show_results(
 ) -> None:
     """Print results with their scores, the sentences around them and, below, their places.
 
+    The words that match are below the place.
+
     Args:
         documents: The documents.
         results: The results.
@@ -356,7 +364,8 @@ def show_results(
         where = [result.span.document] if are_named else []
         where.append(place(result.span) if result.span.path else result.span.text)
         where += [f"also in {name}" for name in result.copies]
-        show_sentences(near, " · ".join(filter(None, where)), f"{result.score:.2f}")
+        lines = [" · ".join(filter(None, where)), format_matches(result.matches)]
+        show_sentences(near, "\n".join(filter(None, lines)), f"{result.score:.2f}")
 
 
 def show_sentences(near: "list[NearbySentence]", where: str, score: str = "") -> None:
@@ -386,7 +395,8 @@ def show_sentences(near: "list[NearbySentence]", where: str, score: str = "") ->
         console.print(columns, Padding(Text(where, "dim"), (0, 0, 1, len(indent))), soft_wrap=False)
     else:
         lines = text.plain.replace("\n", f"\n{indent if score else ''}")
-        console.print(f"{score}{'  ' if score else ''}{lines}\n{indent}{where}\n", markup=False)
+        below = where.replace("\n", f"\n{indent}")
+        console.print(f"{score}{'  ' if score else ''}{lines}\n{indent}{below}\n", markup=False)
 
 
 def _contexts(

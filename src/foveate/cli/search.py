@@ -26,6 +26,7 @@ def command(
     context: common.Context = 0,
     model: common.LibraryModel = None,
     rerank: common.Rerank = None,
+    explain: common.Explain = False,
     json: common.Json = False,
     *,
     library: common.Library,
@@ -45,14 +46,18 @@ def command(
     library.check(files, reading)
     if library.folder is not None:
         index = common.open_library(library.folder, model, loading)
-        hits = index.search(query, by=by, top_k=top_k, rerank=rerank, **library.conditions)
+        hits = index.search(
+            query, by=by, top_k=top_k, rerank=rerank, explain=explain, **library.conditions
+        )
         documents, hits = common.documents_of(library, index, hits)
     else:
         documents = reading.documents(files or [])
         encoder = common.load_encoder(model, loading, reading.cache)
         from foveate.tasks.search import search
 
-        hits = search(query, documents, by=by, top_k=top_k, model=encoder, rerank=rerank)
+        hits = search(
+            query, documents, by=by, top_k=top_k, model=encoder, rerank=rerank, explain=explain
+        )
     if json:
         common.print_json(common.results_as_json(documents, hits, context))
         return

@@ -9,6 +9,7 @@ from operator import index
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypedDict
+from unicodedata import normalize
 
 from foveate.index.engine import Engine
 
@@ -22,7 +23,8 @@ class Conditions(TypedDict, total=False):
             library in Qdrant, a filter of Qdrant in JSON.
         path: Only the file at this path, the files in this folder, or those that match this
             pattern. What is no path on this machine is compared with the end or any folder of the
-            documents' paths, which are absolute: `minutes.txt`, `papers`, `papers/*.pdf`.
+            documents' paths, which are absolute: `minutes.txt`, `papers`, `papers/*.pdf`. Accents
+            may be composed or not.
         section: Only sections whose title contains this (ignoring case), and their subsections.
         document: Only the document with this number; several may have the same name.
     """
@@ -64,8 +66,9 @@ def as_sql(
     if path is not None:
         joined.append(f"regexp_like(source, {quote(_path_pattern(path))})")
     if section is not None:
-        title = quote(section.lower())
-        joined.append(f"contains(lower(array_to_string(section, ' › ')), {title})")
+        titles = "lower(array_to_string(section, ' › '))"
+        forms = (f"contains({titles}, {quote(form)})" for form in _forms(section.lower()))
+        joined.append(" OR ".join(forms))
     if document is not None:
         joined.append(f"document = {document}")
     return " AND ".join(f"({condition})" for condition in joined)
@@ -104,11 +107,17 @@ def quote(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def _forms(text: str) -> set[str]:
+    """Return a text with its accents as it has them, composed and decomposed."""
+    return {text, normalize("NFC", text), normalize("NFD", text)}
+
+
 def _path_pattern(path: str) -> str:
     """Return a regular expression of the names of documents at a path, in a folder, or the like."""
     names = [glob.escape(os.path.normpath(path)), os.path.normpath(path)]
     if Path(path).exists():
         names = [glob.escape(os.path.abspath(path))]  # noqa: PTH100 (resolve would follow links)
+    names = [form for name in names for form in _forms(name)]
     folders = ("",) if os.path.isabs(names[0]) else ("", f"*{os.sep}")  # noqa: PTH117
     parts = ("", f"{os.sep}*", ":*")  # of a folder or an archive; a record
     patterns = [folder + name + part for name in names for folder in folders for part in parts]

@@ -21,10 +21,11 @@ from foveate.index.engine import OF_DOCUMENTS, Engine
 from foveate.index.lance import LanceEngine, Store
 from foveate.index.records import Changes, read_document
 from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds
-from foveate.index.search import find
+from foveate.index.search import explained, find
 from foveate.index.sources import find_sources, is_under, is_url
 from foveate.index.state import LibraryError, ModelRecord, State, check_model
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
+from foveate.tasks.explain import check_tokens
 from foveate.tasks.hits import Hit
 from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
@@ -309,6 +310,7 @@ class Index:
         by: Unit = "passage",
         top_k: int = 5,
         rerank: "Reranker | str | PathLike[str] | None" = None,
+        explain: bool = False,
         **conditions: Unpack[Conditions],
     ) -> list[Hit]:
         """Find what best matches a query, by meaning and by words.
@@ -321,6 +323,7 @@ class Index:
             by: What to find: passages, sections or documents.
             top_k: Number of hits.
             rerank: See `foveate.search`.
+            explain: See `foveate.search`.
             conditions: What the sentences must satisfy, see `foveate.index.conditions.Conditions`.
                 Sections and documents are found if one of their sentences does.
 
@@ -331,13 +334,16 @@ class Index:
         Raises:
             FileNotFoundError: There is no library.
             ValueError: The query is empty, `top_k` is below 1, `by` is something else, a condition
-                cannot be evaluated, or the library was made by another model or is damaged.
+                cannot be evaluated, or the library was made by another model or is damaged; or see
+                `foveate.search`.
         """
         check_query(query)
         check_top_k(top_k)
         check_unit(by)
         if rerank is not None:
             rerank = load_reranker(rerank, by)
+        if explain:
+            check_tokens(self.encoder)
         encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
@@ -346,7 +352,11 @@ class Index:
                 query, engine, encoder, by, number, as_condition(engine, **conditions)
             )
         )
-        return hits if rerank is None else rerank_hits(query, hits, rerank, top_k)
+        if rerank is not None:
+            hits = rerank_hits(query, hits, rerank, top_k)
+        if explain:
+            hits = self._read(lambda engine: explained(query, hits, engine, self.encoder))
+        return hits
 
     def summarize(
         self,

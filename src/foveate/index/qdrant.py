@@ -226,9 +226,10 @@ class QdrantEngine:
             values: list[Any] = [point.payload.get(name) for point in points]
             if name in TIMES:
                 values = [datetime.fromisoformat(value) for value in values]
-            if name == "content":
+            kind = of_columns.field(name).type
+            if pa.types.is_binary(kind):
                 values = [value and base64.b64decode(value) for value in values]
-            arrays.append(pa.array(values, of_columns.field(name).type))
+            arrays.append(pa.array(values, kind))
         return pa.table(arrays, names=list(columns))
 
     def fetch(
@@ -298,10 +299,12 @@ def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
         length = frequencies.sum() / totals.mean_length(level)
         values = saturated(frequencies, length)
         sparse = dict(zip(map(_dimension, terms.tolist()), values.tolist(), strict=True))
-        payload = {name: value for name, value in row.items() if value is not None}
+        payload = {
+            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+            for name, value in row.items()
+            if value is not None
+        }
         payload |= {name: row[name].isoformat() for name in TIMES}
-        if row["content"] is not None:
-            payload["content"] = base64.b64encode(row["content"]).decode()
         of_terms = models.SparseVector(indices=list(sparse), values=list(sparse.values()))
         yield _point(row["key"], payload, vector=vector, terms=of_terms)
 

@@ -19,9 +19,17 @@ from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, keys_of, of_level
 from foveate.index.records import SPAN_COLUMNS, spans_of
-from foveate.index.schema import documents_of, pack_keys, positions_of, tokens_of, vectors_of
+from foveate.index.schema import (
+    TOKEN_BYTES,
+    documents_of,
+    pack_keys,
+    positions_of,
+    tokens_of,
+    vectors_of,
+)
 from foveate.tasks.arguments import Unit
 from foveate.tasks.bm25 import Words
+from foveate.tasks.explain import explain
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
 from foveate.tasks.scorer import EncodedQuery, Scorer
@@ -301,6 +309,24 @@ def find(
         return []
     request = Request(query, engine, encoder, by, condition)
     return _passages(request, top_k) if by == "passage" else _units(request, top_k)
+
+
+def explained(query: str, hits: list[Hit], engine: Engine, encoder: "Encoder") -> list[Hit]:
+    """Add the `matches` of hits, see `foveate.tasks.explain`."""
+    _, query_tokens = encoder.encode_query(query)
+    if query_tokens is None or not hits:
+        return hits
+    places = [(hit.document_idx, hit.best.start) for hit in hits]
+    numbers, starts = zip(*places, strict=True)
+    matches = {"level": ["sentence"], "document": numbers, "start": starts}
+    rows = engine.read(["document", "start", "tokens"], matches).to_pylist()
+    signs = {
+        (row["document"], row["start"]): np.frombuffer(row["tokens"], np.uint8)
+        for row in rows
+        if row["tokens"] is not None  # see TOKEN_BYTES
+    }
+    of_hits = [signs[one].reshape(-1, TOKEN_BYTES) if one in signs else None for one in places]
+    return explain(query, query_tokens.numpy(), hits, of_hits, language_of(engine), encoder)
 
 
 def _passages(request: Request, top_k: int) -> list[Hit]:

@@ -141,8 +141,9 @@ def _sources_in(
 def describe(source: Source, known: FileRecord | None) -> FileRecord:
     """Return what identifies the content of a file, or of a folder of messages.
 
-    A file whose size and time are the recorded ones is taken to be unchanged without being read,
-    unless it had just been changed when they were recorded.
+    A file whose size and time are the recorded ones is taken to be unchanged without being read, if
+    nothing about it has changed since shortly before they were recorded. What gives a changed file
+    its old time changes its inode (`st_ctime`).
 
     Args:
         source: The file.
@@ -158,6 +159,7 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
     stats = [one.stat() for one in files]
     size = sum(one.st_size for one in stats)
     modified = max((one.st_mtime_ns for one in stats), default=0)
+    changed = max((one.st_ctime_ns for one in stats), default=0)
     if size > _MAX_BYTES:
         raise DocumentError(
             f"{path} has {size / 2**30:.1f} GiB, and a library takes files of at most "
@@ -166,7 +168,7 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
     if (
         known
         and (known.size, known.modified) == (size, modified)
-        and modified < known.noted - _CLOCK
+        and max(modified, changed) < known.noted - _CLOCK
     ):
         return known
     digest = hashlib.sha256()

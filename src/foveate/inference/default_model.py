@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGE = "foveate_tree_bert"
-WEIGHTS_SHA256 = "6185f977bdcd21e74f203f1670c69214480fae7d191d60f80bade945fb1dd2f7"
+WEIGHTS_SHA256 = "7862813c4697f47d4111fcb16bffeaeb5e547934d460bf68081e6216ca2859dd"
 
 
 @cache

@@ -1,10 +1,11 @@
 """Vectors of documents, sections and sentences, in one pass, at any length."""
 
+import os
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
@@ -29,6 +30,10 @@ from foveate.preprocessing.collate import Features, fill_packs
 from foveate.preprocessing.tree import Anchor, TreeNodes, outline
 from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenizer
 from foveate.progress import progress
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of OpenMP's threads, and would wait for them without end.
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -326,6 +331,11 @@ class Encoder:
         """Score of a sentence below which nine of ten are wrong; None if that is not known."""
         return getattr(getattr(self.model, "config", None), "min_likely_score", None)
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether it makes vectors of tokens."""
+        return getattr(self.model.config, "token_size", None) is not None and self.context == "tree"
+
     @cached_property
     def unrelated(self) -> Tensor:
         """`(32, dimension)`, unit vectors of sentences on 32 subjects, to compare others with."""
@@ -450,7 +460,7 @@ class Encoder:
             `(dimension,)`, see `encode_texts`, and the vectors of its tokens `(tokens, token_size)`
             float32, of unit length; None if the model has no head for these.
         """
-        if getattr(self.model.config, "token_size", None) is None or self.context != "tree":
+        if not self.has_tokens:
             return self.encode_queries(query), None
         pieces = self.processor.pieces([query])[1]
         output = self._run(**cast(Features, self.processor.forest(pieces)))

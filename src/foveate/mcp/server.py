@@ -42,6 +42,10 @@ class _Server(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
+        schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        known = schemas.get(name, {}).get("properties", arguments)
+        if unknown := arguments.keys() - known:
+            return _error(f"{name} takes no {', '.join(sorted(unknown))}, only {', '.join(known)}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -55,7 +59,11 @@ class _Server(MCPServer):
                 sentence = " ".join(str(cause).split())
             else:
                 raise
-            return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
+            return _error(sentence)
+
+
+def _error(sentence: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
 
 
 def make_server(

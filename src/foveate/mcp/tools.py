@@ -11,6 +11,7 @@ from pydantic import Field
 from foveate.documents import Document, Section, Span
 from foveate.documents.structure import format_path
 from foveate.tasks.arguments import Unit
+from foveate.tasks.hits import format_matches
 
 # What runs models is imported when a tool needs it: assistants start their servers beforehand, and
 # wait for each of them.
@@ -109,6 +110,9 @@ class Tools:
         top_k: Annotated[int, Field(description=f"Number of results, 1 to {MAX_RESULTS}.")] = 5,
         document: NamedOrNone = None,
         section: InSection = None,
+        explain: Annotated[
+            bool, Field(description="Say which words of a result match which words of the query.")
+        ] = False,
     ) -> str:
         """Find passages, sections or documents by their meaning and their words.
 
@@ -124,14 +128,16 @@ class Tools:
                 by=by,
                 top_k=top_k,
                 rerank=self._rerank if by == "passage" else None,
+                explain=explain,
                 section=section,
                 document=self._number(document),
             )
             found = []
             for number, hit in enumerate(hits, 1):
                 numbers = _numbers(self._index.document(hit.document_idx), hit.quoted)
-                where = f"{_where(hit.span)} · document {hit.document_idx}, {numbers}"
-                found.append(f"{number}. {where}\n{hit.quoted.text}\n")
+                where = [_where(hit.span), f"document {hit.document_idx}, {numbers}"]
+                where += filter(None, [format_matches(hit.matches)])
+                found.append(f"{number}. {' · '.join(where)}\n{hit.quoted.text}\n")
         if hits and all(hit.likely is False for hit in hits):
             found.insert(0, "Probably not in here; what comes closest:\n")
         return "\n".join(found).strip() or "Nothing was found."

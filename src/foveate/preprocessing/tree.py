@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from foveate.documents import Document
 
+Token = TypeVar("Token")
 AnchorKind = Literal["document", "section", "sentence"]
 
 NODE_TYPES = {"token": 0, "sentence": 1, "section": 2, "document": 3, "passage": 4}
@@ -249,15 +250,15 @@ def join_into_passages(
 
 
 def split_long(
-    tokens: Sequence[list[int]], max_tokens: int | None
-) -> tuple[list[int], list[list[int]]]:
+    tokens: Sequence[list[Token]], max_tokens: int | None
+) -> tuple[list[int], list[list[Token]]]:
     """Split lists of tokens into pieces of at most `max_tokens`; an empty list stays one piece.
 
     Returns:
         The index of the list that each piece is from, and the pieces.
     """
     owners: list[int] = []
-    pieces: list[list[int]] = []
+    pieces: list[list[Token]] = []
     for owner, ids in enumerate(tokens):
         if max_tokens is None or len(ids) <= max_tokens:
             owners.append(owner)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
+from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document
@@ -107,6 +108,12 @@ class TreeBertProcessor(PassageBuilder, DocumentProcessor):
         # verbose=False: what is too long is split afterwards, so a warning would be wrong.
         ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         return list(ids)
+
+    def encoding(self, text: str) -> Encoding:
+        """Tokenize a text of any length, without special tokens, with the place of each token."""
+        encoding: Encoding
+        [encoding] = self.tokenizer(text, add_special_tokens=False, verbose=False).encodings
+        return encoding
 
     def truncate(self, features: Features) -> Features:
         """Drop the tokens beyond `max_length` and the anchors after them, and end with [SEP]."""

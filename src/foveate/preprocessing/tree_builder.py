@@ -6,7 +6,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from .collate import Features
 from .tree import (
@@ -150,6 +150,19 @@ class PassageBuilder(TreeBuilder[Features]):
                 "one (SEP) after it: choose a tokenizer that does, such as BERT's"
             )
 
+    def encoding(self, text: str) -> Encoding:
+        """Tokenize a text of any length, without special tokens, with the place of each token."""
+        raise NotImplementedError
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return where each token of the `pieces` of a text begins and ends in it.
+
+        Tokens that close a piece have (0, 0).
+        """
+        _, pieces = split_long([self.encoding(text).offsets], self.max_sentence_tokens)
+        closing = [(0, 0)] * len(self.closing_ids)
+        return [place for piece in pieces for place in (*piece, *closing)]
+
     def nodes(
         self,
         kinds: Sequence[AnchorKind],
@@ -199,6 +212,10 @@ class TreeTokenizer(PassageBuilder):
         # Without offsets, which takes a third less time.
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
+
+    def encoding(self, text: str) -> Encoding:
+        """Tokenize a text of any length, without special tokens, with the place of each token."""
+        return self.tokenizer.encode(text, add_special_tokens=False)
 
 
 def load_tree_tokenizer(folder: Path) -> TreeTokenizer | None:

@@ -205,4 +205,5 @@ def _num_bytes(job: _Job) -> int:
     if not job.future.done() or _has_failed(job):
         return 0
     vectors: DocumentVectors = job.future.result()[0]
-    return 4 * sum(x.numel() for x in (vectors.document, vectors.sections, vectors.sentences))
+    found = (vectors.document, vectors.sections, vectors.sentences, vectors.tokens)
+    return sum(x.nbytes for x in found if x is not None)

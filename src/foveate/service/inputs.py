@@ -1,6 +1,9 @@
 """Documents that clients send: a file in a form, or text in JSON."""
 
+import re
 import sys
+from email.header import decode_header, make_header
+from urllib.parse import unquote
 
 from pydantic import ValidationError
 from python_multipart.exceptions import FormParserError
@@ -66,7 +69,7 @@ async def _parse_form(request: Request) -> Content:
     """Read a form in memory; it is never written to disk."""
     if not (await request.body()).rstrip().endswith(b"--"):
         raise Refusal(422, "The form cannot be read: its end is missing.")
-    parser = MultiPartParser(
+    parser = _Parser(
         request.headers,
         request.stream(),
         max_files=1,
@@ -84,6 +87,21 @@ async def _parse_form(request: Request) -> Content:
         await form.close()
 
 
+class _Parser(MultiPartParser):
+    """A parser of forms that knows names of files as in RFC 5987, which some clients send."""
+
+    def on_headers_finished(self) -> None:
+        part = self._current_part
+        written = (part.content_disposition or b"").decode("latin-1")
+        if name := re.search(r"filename\*=([\w-]+)'[^']*'([^;]+)", written):
+            decoded = unquote(name[2], name[1]).replace("\\", "/").replace('"', "'")
+            part.content_disposition = (
+                re.sub(r"; *filename\*?=(\"[^\"]*\"|[^;]*)", "", written).encode("latin-1")
+                + f'; filename="{decoded}"'.encode()
+            )
+        super().on_headers_finished()
+
+
 async def _read_form(form: FormData) -> Content:
     fields = dict(form)
     if len(fields) < len(form.multi_items()):
@@ -92,5 +110,5 @@ async def _read_form(form: FormData) -> Content:
     if not isinstance(file, UploadFile):
         raise Refusal(422, "The form needs a file that is called file, and has a name.")
     options = FileRequest.model_validate(fields)
-    name = clean_name(file.filename or "")
+    name = clean_name(str(make_header(decode_header(file.filename or ""))))
     return Content(await file.read(), name, options.format, options.title, options.language)

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from foveate.documents import Box, Kind, Span
 from foveate.tasks.arguments import Unit
+from foveate.tasks.hits import WordMatch
 
 Query = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
 TopK = Annotated[int, Field(ge=1, le=1000)]
@@ -101,6 +102,10 @@ class HitModel(BaseModel):
     likely: bool | None = Field(
         description="Whether it may answer the query: of results with a score for which this is "
         "false, nine of ten do not. Null if that is not known of the model."
+    )
+    matches: tuple[WordMatch, ...] = Field(
+        description="Words of the best sentence that match words of the query, with their offsets "
+        "in it; empty unless `explain` is true."
     )
     before: str
     after: str
@@ -237,6 +242,9 @@ class QueryRequest(LibraryRequest):
     context: int = Field(0, ge=0, le=20, description="Number of sentences on either side.")
     rerank: bool = Field(
         False, description="Sort the passages by the reranker that the service was started with."
+    )
+    explain: bool = Field(
+        False, description="Say which words of the best sentence match which of the query."
     )
 
 

@@ -38,6 +38,7 @@ def ask(
     choices: Sequence[str] = (),
     model: "Answerer | Encoder | str | PathLike[str] | None" = None,
     rerank: "Reranker | str | PathLike[str] | None" = None,
+    explain: bool = False,
 ) -> Answer:
     """Answer a question from one document or several.
 
@@ -51,11 +52,12 @@ def ask(
             foveate's own model. An encoder finds passages. A T5 reads everything and writes an
             answer; the passages are those that the question attends to most.
         rerank: With an encoder, see `foveate.search`.
+        explain: With an encoder, see `foveate.search`.
 
     Raises:
         ValueError: The question is empty, there are no documents, `top_k` is below 1, the model is
             of an unsupported kind, there are choices but the model is not generative, or it is and
-            there is a reranker.
+            there is a reranker; or see `foveate.search`.
 
     Example:
         >>> from foveate import Document, ask
@@ -78,9 +80,10 @@ def ask(
     if isinstance(loaded, Encoder):
         if choices:
             raise ValueError("only a generative model takes choices: name a T5 checkpoint")
-        found = search(query, documents, top_k=top_k, model=loaded, rerank=rerank)
+        found = search(query, documents, top_k=top_k, model=loaded, rerank=rerank, explain=explain)
         return Answer(None, tuple(found))
-    if rerank is not None:
-        raise ValueError("a generative model shows what it attended to: leave out rerank")
+    if rerank is not None or explain:
+        option = "explain" if rerank is None else "rerank"
+        raise ValueError(f"a generative model shows what it attended to: leave out {option}")
     text, scores = loaded.answer(query, Document.merge(documents), choices=choices)
     return Answer(text, tuple(best_passages(documents, scores, top_k)))

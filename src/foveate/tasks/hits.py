@@ -1,9 +1,29 @@
 """What searching and asking return."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from foveate.documents import Span
 from foveate.tasks.arguments import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class WordMatch:
+    """A word of a hit's best sentence that matches a word of the query.
+
+    Attributes:
+        query_word: The word of the query, as it is written there.
+        word: The word of the sentence.
+        start: Offset of its first character in `Hit.best.text`.
+        end: Offset just past its last character.
+        similarity: The cosine of their vectors, between -1 and 1.
+    """
+
+    query_word: str
+    word: str
+    start: int
+    end: int
+    similarity: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +46,8 @@ class Hit:
         unit: Which of them it is.
         copies: Names of other documents of a library with the same content, which are not shown
             themselves.
+        matches: Which words of its best sentence match which of the query, in the order of the
+            query; empty unless `search` was asked to explain.
     """
 
     span: Span
@@ -35,6 +57,7 @@ class Hit:
     likely: bool | None = None
     unit: Unit = "passage"
     copies: tuple[str, ...] = ()
+    matches: tuple[WordMatch, ...] = ()
 
     @property
     def text(self) -> str:
@@ -45,3 +68,13 @@ class Hit:
     def quoted(self) -> Span:
         """What to show of it: a passage, or the best sentence of a section or document."""
         return self.span if self.unit == "passage" else self.best
+
+
+def format_matches(matches: Iterable[WordMatch]) -> str:
+    """Write words that match on one line.
+
+    Example:
+        >>> format_matches([WordMatch("delays", "delay", 56, 61, 0.63)])
+        'delays → delay'
+    """
+    return ", ".join(f"{one.query_word} → {one.word}" for one in matches)

@@ -9,14 +9,17 @@ import torch
 from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
-from foveate.inference import Encoder, as_encoder
+from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
+from foveate.tasks.explain import Signs, check_tokens
+from foveate.tasks.explain import explain as explain_hits
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
 from foveate.tasks.relevance import encode_query, match, score_sentences
 from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
+from foveate.tasks.scorer import EncodedQuery
 from foveate.tasks.weights import is_likely, weighted_mean
 
 if TYPE_CHECKING:
@@ -31,11 +34,15 @@ class Scores:
         sentences: `(sentences,)`.
         sections: `(sections,)`.
         document: `(1,)`, of the whole document.
+        query: The query.
+        vectors: The vectors of the document.
     """
 
     sentences: Tensor
     sections: Tensor
     document: Tensor
+    query: EncodedQuery
+    vectors: DocumentVectors
 
 
 def search(
@@ -46,6 +53,7 @@ def search(
     top_k: int = 5,
     model: Encoder | str | PathLike[str] | None = None,
     rerank: "Reranker | str | PathLike[str] | None" = None,
+    explain: bool = False,
 ) -> list[Hit]:
     """Find what matches a query best, by its meaning and by its words.
 
@@ -59,13 +67,15 @@ def search(
         rerank: A cross-encoder of sentence-transformers, by which the best 50 passages are sorted,
             or a multi-vector model, by which the best 200 are; or the name or path of its
             checkpoint. The scores are then its own.
+        explain: Also say which words of the best sentence match which of the query: `Hit.matches`.
 
     Returns:
         The hits, best first; those with equal scores are in the order of the documents.
 
     Raises:
         ValueError: The query is empty, there are no documents, `top_k` is below 1, or `by` is
-            something else, or is not "passage" and there is a reranker.
+            something else, or is not "passage" and there is a reranker; or hits are to be
+            explained, and the model has no vectors of tokens.
 
     Example:
         >>> from foveate import Document, search
@@ -86,14 +96,17 @@ def search(
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
+    if explain:
+        check_tokens(encoder)
     scores = score(query, documents, encoder)
-    return best_hits(query, scores, documents, by, top_k, encoder, reranker)
+    return best_hits(query, scores, documents, by, top_k, encoder, reranker, explain=explain)
 
 
 def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[Scores]:
     """Score the parts of documents."""
     encoded = encode_query(query, documents[0].language, encoder)
-    found = match(encoded, documents, encoder.encode(documents))
+    vectors = encoder.encode(documents)
+    found = match(encoded, documents, vectors)
     weights = encoded.weights
     whole = torch.from_numpy(weighted_mean(found.documents, weights.documents)).split(1)
     return [
@@ -101,9 +114,11 @@ def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[S
             torch.from_numpy(sentences),
             torch.from_numpy(weighted_mean(sections, weights.sections)),
             one,
+            encoded,
+            its_vectors,
         )
-        for sentences, sections, one in zip(
-            score_sentences(encoded, found), found.sections, whole, strict=True
+        for sentences, sections, one, its_vectors in zip(
+            score_sentences(encoded, found), found.sections, whole, vectors, strict=True
         )
     ]
 
@@ -116,6 +131,8 @@ def best_hits(
     top_k: int,
     encoder: Encoder,
     reranker: "Reranker | None" = None,
+    *,
+    explain: bool = False,
 ) -> list[Hit]:
     """Return the parts of documents with the highest scores; see `search`.
 
@@ -127,7 +144,14 @@ def best_hits(
         top_k: Number of hits.
         encoder: The encoder by which they were scored.
         reranker: See `search`.
+        explain: See `search`.
     """
+    if explain:
+        hits = best_hits(query, scores, documents, by, top_k, encoder, reranker)
+        signs = [_signs(hit, documents, scores) for hit in hits]
+        encoded = scores[0].query
+        assert encoded.tokens is not None
+        return explain_hits(query, encoded.tokens, hits, signs, encoded.language, encoder)
     if reranker is not None:
         hits = best_hits(query, scores, documents, by, max(top_k, RERANKED), encoder)
         return rerank_hits(query, hits, reranker, top_k)
@@ -148,6 +172,17 @@ def best_hits(
         likely = is_likely(float(sentence_scores.max()), encoder)
         hits.append(Hit(span, closest, float(of_parts[idx][i]), idx, likely, by))
     return hits
+
+
+def _signs(hit: Hit, documents: Sequence[Document], scores: Sequence[Scores]) -> Signs | None:
+    """Return the signs of the tokens of the best sentence of a hit."""
+    vectors = scores[hit.document_idx].vectors
+    if vectors.tokens is None or vectors.num_tokens is None:
+        return None
+    starts = (sentence.start for sentence in documents[hit.document_idx].sentences())
+    idx = [*starts].index(hit.best.start)
+    end = int(vectors.num_tokens[: idx + 1].sum())
+    return vectors.tokens[end - int(vectors.num_tokens[idx]) : end].numpy()
 
 
 def _parts(document: Document, by: Unit) -> list[tuple[Span, range]]:

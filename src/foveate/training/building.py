@@ -19,6 +19,7 @@ from transformers import (
 from foveate.data import Corpus, Example, read_benchmark
 from foveate.documents import Document, DocumentError
 from foveate.models import fovea, hdt, tree_bert, vcc  # noqa: F401  (registers them with the Auto classes)
+from foveate.models.loading import explain_errors
 from foveate.models.positions import repeat_positions
 from foveate.models.speed_ups import speed_up
 from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, processor_for
@@ -126,9 +127,10 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
     try:
         if checkpoint is not None:
             # Half precision in a checkpoint is for storage: it would round small updates away.
-            model = auto_class.from_pretrained(
-                checkpoint, config=config, use_safetensors=True, dtype=torch.float32
-            )
+            with explain_errors(checkpoint):
+                model = auto_class.from_pretrained(
+                    checkpoint, config=config, use_safetensors=True, dtype=torch.float32
+                )
             if num_positions is not None:
                 repeat_positions(model, num_positions)
         else:

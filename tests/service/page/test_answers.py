@@ -68,6 +68,31 @@ def test_search_as_one_types(fish):
     expect(fish.locator("#text [data-mark]")).to_have_count(0)
 
 
+def test_words_that_match_are_underlined(fish):
+    fish.get_by_role("tab", name="Ask").click()
+    fish.get_by_label("Question").fill("Who catches a net of crabs?")
+    first = fish.locator("#ask-list li").first
+    expect(first.locator(".match").first).to_be_visible()
+    words = first.locator(".match").all_inner_texts()
+    assert {*words} <= {*re.findall(r"\w+", first.locator(".words").inner_text())}
+    best = fish.locator("#text .sentence", has_text=first.locator("strong").inner_text())
+    expect(best.locator(".match")).to_have_text(words)
+    decoration = "word => getComputedStyle(word).textDecorationLine"
+    assert best.locator(".match").first.evaluate(decoration) == "underline"
+    text = best.inner_text()
+    fish.get_by_label("Question").fill("")
+    expect(fish.locator("#text .match")).to_have_count(0)
+    assert text in fish.locator("#text").inner_text()
+
+
+def test_underlined_words_are_counted_in_characters(home):
+    upload(home, "Let 𝒙𝒙𝒙 be the herring of the sea.", "x.txt")
+    home.get_by_role("tab", name="Search").click()
+    home.get_by_label("Search for").fill("herring")
+    expect(home.locator("#search-list .match")).to_have_text(["herring"])
+    expect(home.locator("#text .match")).to_have_text(["herring"])
+
+
 def test_answers_that_are_out_of_date_are_dropped(fish):
     """The answer to the first query comes after that to the second one."""
     held, second_came = [], threading.Event()

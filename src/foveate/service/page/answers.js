@@ -182,14 +182,17 @@ export class Answers {
   constructor(onGo, onMarks, onNotes) {
     this.onGo = onGo;
     this.onMarks = onMarks;
+    this.explain = false; // whether the service can say which words match
     const search = (query, reading, signal) => {
       const by = byId("search-by").value;
       if (by === "words") return findWords(query, reading);
-      return api.search({ query, by, top_k: TOP_HITS, document: reading?.id }, signal);
+      const request = { query, by, top_k: TOP_HITS, document: reading?.id };
+      return api.search({ ...request, explain: this.explain }, signal);
     };
     const ask = async (query, reading, signal) => {
       const request = { query, document: reading?.id, top_k: TOP_PASSAGES, context: 0 };
-      const { passages, section_scores } = await api.ask(request, signal);
+      const asked = api.ask({ ...request, explain: this.explain }, signal);
+      const { passages, section_scores } = await asked;
       return { hits: passages, section_scores };
     };
     this.panels = {

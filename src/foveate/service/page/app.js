@@ -51,7 +51,10 @@ class App {
     );
     this.rest = debounce(() => this.#remember(), RESTING);
     this.#listen();
-    api.health().then(({ llm }) => (byId("ask-write").hidden = !llm), showError);
+    api.health().then(({ llm, explain }) => {
+      byId("ask-write").hidden = !llm;
+      this.answers.explain = explain;
+    }, showError);
     this.#arrive();
   }
 
@@ -261,8 +264,9 @@ class App {
     }
   }
 
-  #mark({ kinds, scores, words }) {
+  #mark({ kinds, matches, scores, words }) {
     this.marks.kinds = kinds;
+    this.marks.matches = matches;
     this.view?.repaint();
     this.outline?.shade(scores);
     highlight(words);

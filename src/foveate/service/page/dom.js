@@ -19,6 +19,25 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+/**
+ * Underline words of a text.
+ *
+ * @param {Object[]} matches `start` and `end` of each, in characters of Unicode.
+ * @returns {(Node|string)[]} The text in pieces.
+ */
+export function underlined(text, matches = []) {
+  const characters = [...text];
+  const pieces = [];
+  let at = 0;
+  for (const { start, end } of [...matches].sort((a, b) => a.start - b.start)) {
+    if (start < at) continue; // it matches another word, too
+    const word = characters.slice(start, end).join("");
+    pieces.push(characters.slice(at, start).join(""), element("span", { class: "match" }, word));
+    at = end;
+  }
+  return [...pieces, characters.slice(at).join("")];
+}
+
 export const byId = (id) => document.getElementById(id);
 
 /** Text that only screen readers show. */

@@ -109,9 +109,10 @@ export class QueryPanel {
     announce(`${warning} ${told[0]}.`);
     this.marked = { ...nothing(), scores: scores ?? null, words: found.words };
     const here = hits.filter((hit) => hit.document === reading?.id);
-    for (const { first_sentence: first, num_sentences: size, sentence_idx: at } of here) {
+    for (const { first_sentence: first, num_sentences: size, sentence_idx: at, matches } of here) {
       for (let i = 0; i < (size ?? 0); i++) this.marked.kinds.set(first + i, "passage");
       this.marked.kinds.set(at, size ? "best" : "passage");
+      this.marked.matches.set(at, matches);
     }
     if (here.length && !isInOrder) this.marked.kinds.set(here[0].sentence_idx, "best");
     this.answers.update(this);
@@ -129,6 +130,7 @@ export class QueryPanel {
         span,
         title,
         place: best, // to which it leads
+        matches: hit.matches,
         before: hit.before,
         after: hit.after,
         score: hit.score,

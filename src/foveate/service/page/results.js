@@ -1,14 +1,23 @@
 // Lists of found sentences, and requests of which only the newest counts.
 
 import { citation, placeParts } from "./citation.js";
-import { announce, clearError, copyText, debounce, element, hidden, showError } from "./dom.js";
+import {
+  announce,
+  clearError,
+  copyText,
+  debounce,
+  element,
+  hidden,
+  showError,
+  underlined,
+} from "./dom.js";
 
 const WAITING = 1500; // milliseconds without an answer until that is explained
 const READING = "Still reading. A long document takes a while, but only once.";
 const CONTEXT = 70; // characters of the sentences around a result
 
 /** What a panel marks in the document: sentences, sections by their scores, and words. */
-export const nothing = () => ({ kinds: new Map(), scores: null, words: null });
+export const nothing = () => ({ kinds: new Map(), matches: new Map(), scores: null, words: null });
 
 /** Runs requests for a panel; the answer to one is dropped when another has been started. */
 export class Latest {
@@ -70,8 +79,9 @@ export async function copy(text) {
  * Make an item of a list of results.
  *
  * @param {Object} result `span`, `title` (of the document), and optionally `text` instead of the
- *     span's, the part of it that is `best`, a `heading`, the sentences `before` and `after`, a
- *     `place` to name instead of the span's, a `score`, and the `source` if it has to be named.
+ *     span's, the part of it that is `best`, the words of that to underline as `matches`, a
+ *     `heading`, the sentences `before` and `after`, a `place` to name instead of the span's, a
+ *     `score`, and the `source` if it has to be named.
  * @param {Function} onGo Called when the result is chosen.
  */
 export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
@@ -79,7 +89,7 @@ export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
   if (rest.heading) words.append(element("span", { class: "heading" }, rest.heading));
   if (rest.before) words.append(element("span", { class: "context" }, lastWords(rest.before)), " ");
   if (span.speaker) words.append(element("span", { class: "speaker" }, span.speaker), " ");
-  words.append(...emphasize(text, rest.best));
+  words.append(...emphasize(text, rest.best ?? text, rest.matches));
   if (rest.after) words.append(" ", element("span", { class: "context" }, firstWords(rest.after)));
   // The page comes first: a long path may be cut.
   const named = placeParts(rest.place ?? span);
@@ -111,11 +121,13 @@ export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
 const score = (value) =>
   element("span", { class: "score", title: "Score" }, hidden("Score "), value.toFixed(2));
 
-/** Set the best part of a text apart. */
-function emphasize(text, best) {
-  const at = best && best !== text ? text.indexOf(best) : -1;
+/** Set the best part of a text apart, and underline words of it. */
+function emphasize(text, best, matches) {
+  const words = underlined(best, matches);
+  if (best === text) return words;
+  const at = text.indexOf(best);
   if (at < 0) return [text];
-  return [text.slice(0, at), element("strong", {}, best), text.slice(at + best.length)];
+  return [text.slice(0, at), element("strong", {}, ...words), text.slice(at + best.length)];
 }
 
 function firstWords(text) {

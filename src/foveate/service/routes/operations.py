@@ -18,6 +18,7 @@ class Health(BaseModel):
     library: bool
     llm: bool
     reranker: bool
+    explain: bool
     needs_token: bool
 
 
@@ -35,6 +36,7 @@ async def health(request: Request) -> Health:
         library=service.library is not None,
         llm=service.llm is not None,
         reranker=service.reranker is not None,
+        explain=service.encoder.has_tokens,
         needs_token=service.needs_token,
     )
 

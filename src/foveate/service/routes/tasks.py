@@ -38,6 +38,7 @@ from foveate.service.view import DocumentView, library_id, library_number
 from foveate.tasks.arguments import Unit
 from foveate.tasks.citations import check
 from foveate.tasks.context import Prompt, context
+from foveate.tasks.explain import check_tokens
 from foveate.tasks.hits import Hit
 from foveate.tasks.keywords import keywords
 from foveate.tasks.rerank import check_rerank
@@ -191,15 +192,19 @@ def _find(
         raise Refusal(422, "This service has no reranker: start it with --rerank.")
     if reranker is not None:
         check_rerank(by)
+    if arguments.explain:
+        check_tokens(service.encoder)
     library = _library(service, arguments, view)
     query, top_k, conditions = arguments.query, arguments.top_k, _conditions(arguments, view)
+    explain = arguments.explain
     if library is not None:
-        found = library.search(query, by, top_k, rerank=reranker, **conditions)
+        found = library.search(query, by, top_k, rerank=reranker, explain=explain, **conditions)
         hits = _library_hits(library, found, arguments.context)
         return hits, _section_scores(library, arguments, view)
     assert view is not None
     [scores] = score(query, [view.document], service.encoder)
-    found = best_hits(query, [scores], [view.document], by, top_k, service.encoder, reranker)
+    documents, encoder = [view.document], service.encoder
+    found = best_hits(query, [scores], documents, by, top_k, encoder, reranker, explain=explain)
     hits = [_hit(view, one, arguments.context) for one in found]
     return hits, _rounded(scores.sections.tolist())
 
@@ -409,6 +414,7 @@ def _hit(view: DocumentView, hit: Hit, context: int) -> HitModel:
         best=hit.best,
         score=round(hit.score, 4),
         likely=hit.likely,
+        matches=hit.matches,
         before=before,
         after=after,
     )
