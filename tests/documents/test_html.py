@@ -298,11 +298,18 @@ def test_definitions(in_source):
 
 
 def test_preformatted_prose_is_split_at_blank_lines():
-    assert sentences("<pre>One\nline.\n\nTwo.</pre><pre class='highlight'>x = 1</pre>") == [
-        "One line.",
-        "Two.",
-        "x = 1",
+    prose = "The wheel turns\nwith the water.\n\nIt is as old as the mill."
+    assert sentences(f"<pre>{prose}</pre><pre class='highlight'>{prose}</pre>") == [
+        "The wheel turns with the water.",
+        "It is as old as the mill.",
+        prose,
     ]
+
+
+@pytest.mark.parametrize("end", ["\n", "<br>"])
+def test_preformatted_lines_that_are_no_sentences_are_code(end):
+    page = f"<p>Type these commands.</p><pre>open_gate --slow{end}start_wheel --now</pre>"
+    assert kinds(read(page))[1:] == [("code", ["open_gate --slow\nstart_wheel --now"])]
 
 
 class TestTables:
@@ -432,7 +439,7 @@ def test_code_keeps_its_lines():
     page = "<p>Run it:</p><pre><code>pip install cod\n  cod --fry<br>eat</code></pre><p>Done.</p>"
     assert kinds(read(page)) == [
         ("prose", ["Run it:"]),
-        ("code", ["pip install cod", "cod --fry", "eat"]),
+        ("code", ["pip install cod\n  cod --fry\neat"]),
         ("prose", ["Done."]),
     ]
 

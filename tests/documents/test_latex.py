@@ -84,6 +84,20 @@ def test_sections_written_in_plain_text_files_are_recognized():
         (r"We use $x^2 + \alpha_i \leq \frac{1}{2}$ here", "We use x^2+α_i ≤ 1/2 here"),
         (r"costs \(n\) steps", "costs n steps"),
         (r"Call \verb|a_b%c{| twice", "Call a_b%c{ twice"),
+        (r"A \iffalse{} x \ifx\a\b y\else z\fi\fi B", "A B"),
+        (r"\def\l{en}\def\en{en}\ifx\l\en Mill\else Mühle\fi.", "Mill."),
+        (r"\def\l{de}\def\en{en}\ifx\l\en Mill\else Mühle\fi.", "Mühle."),
+        (r"\ifx\l\undefined One\else Two\fi.", "One."),
+        (r"\ifpdf Pdf\else Dvi\fi{} and \ifdraft\else final\fi.", "Pdf and final."),
+        (r"\def\n{3}\ifnum\n>2 Many\else Few\fi; \ifnum 1=2 a\else b\fi.", "Many; b."),
+        (r"\ifcase 1 zero\or one\or two\else many\fi, \ifodd 2 odd\else even\fi.", "one, even."),
+        (r"\newboolean{long}\ifthenelse{\boolean{long}}{Long}{Short}.", "Short."),
+        (
+            r"\newtoggle{a}\toggletrue{a}\iftoggle{a}{Yes}{No}. \ifthenelse{\equal{a}{b}}{c}{d}.",
+            "Yes. d.",
+        ),
+        ("A\\begin{comment} \\fi x \\end{comment} B", "A B"),
+        ("\\excludecomment{teacher}A\\begin{teacher}x\\end{teacher} B", "A B"),
         ("one % comment\ntwo\n% a line\nthree", "one two three"),
         (r"\input{/etc/passwd} \vspace{3cm} See Section~\ref{sec:x}.", "See Section."),
         (r"\iffalse hidden \fi shown", "shown"),
@@ -127,6 +141,26 @@ def test_what_is_shown(source, text):
     assert " ".join(words for _, words in shown(source)) == text
 
 
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("\\begin{pyconsole}[frame=single]\n", "\\end{pyconsole}"),
+        ("\\begin{SVerbatim*}\n", "\\end{SVerbatim*}"),
+        ("\\begin{minted}[x=1]{python}\n", "\\end{minted}"),
+        ("\\begin{verbatim}", "\\end{verbatim}"),
+    ],
+)
+def test_verbatim_environments_are_code(begin, end):
+    code = "a_b = {1 % 2}\n    $x & y # \\section{No}"
+    document = Document.from_text(
+        f"\\section{{One}}\nText.\n\n{begin}{code}\n{end}\n", format="latex"
+    )
+    assert [(one.kind, one.sentences[0].text) for one in document.paragraphs()] == [
+        ("prose", "Text."),
+        ("code", code),
+    ]
+
+
 def test_kinds():
     body = r"""
 Prose with a note\footnote{The \emph{note}. It has two sentences.} in it.
@@ -154,7 +188,7 @@ int main() { return 0; }  % kept
         ("prose", "Between."),
         ("formula", "a = b"),
         ("caption", "Figure 1: A long caption."),
-        ("code", r"int main() { return 0; } % kept \section{no heading}"),
+        ("code", "int main() { return 0; }  % kept\n\n  \\section{no heading}"),
     ]
 
 

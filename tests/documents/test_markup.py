@@ -48,7 +48,7 @@ End.
         assert outline(document) == [
             ("", ["Lead."]),
             ("Methods", ["First item.", "Two.", "Second", "Quoted.", "1. Ordered lazily."]),
-            ("Results", ["a: c; b: d", "code", "more code", "html", "End."]),
+            ("Results", ["a: c; b: d", "code\nmore code", "html", "End."]),
         ]
 
     def test_spans_cover_the_sentence_with_its_markup(self, outline, in_source):
@@ -216,7 +216,7 @@ class TestHtml:
             ("", ["Lead.", "More lead."]),
             (
                 "Methods",
-                ["First.", "Two.", "Second", "Quoted.", "Cell.", "Other", "poem", "code", "Fig."],
+                ["First.", "Two.", "Second", "Quoted.", "Cell.", "Other", "poem\ncode", "Fig."],
             ),
             ("Results", ["End."]),
         ]
@@ -637,7 +637,7 @@ def test_what_tools_add_to_markdown(text, read):
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("Run:\n\n```sh\npip install cod\n\n  cod\n```", ["pip install cod", "cod"]),
+        ("Run:\n\n```sh\npip install cod\n\n  cod\n```", ["pip install cod\n\n  cod"]),
         ("~~~ {.python}\n:::note\n~~~", [":::note"]),
         ("```{code-block} python\n:linenos:\n\nx = 1\n```", ["x = 1"]),
         ("```{r setup}\nx = 1\n```", ["x = 1"]),
@@ -654,10 +654,10 @@ def test_code_of_markdown_is_kept(text, read, in_source):
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("Run::\n\n    pip install cod\n      cod\n", ["pip install cod", "cod"]),
+        ("Run::\n\n    pip install cod\n      cod\n", ["pip install cod\n  cod"]),
         (".. code-block:: sh\n   :linenos:\n\n   cod --fry\n", ["cod --fry"]),
         (".. testcode::\n\n   cod()\n", ["cod()"]),
-        (">>> cod()\n1\n", [">>> cod()", "1"]),
+        (">>> cod()\n1\n", [">>> cod()\n1"]),
     ],
 )
 def test_code_of_restructuredtext_is_kept(text, read):

@@ -395,7 +395,7 @@ def test_code_formulas_and_references_have_their_kinds():
     )
     document = Document.from_bytes(docx(body, style("SourceCode", "Source Code")))
     assert kinds(document) == [
-        ("code", "paragraph 1", ["def f():", "pass"]),
+        ("code", "paragraph 1", ["def f():\n    pass"]),
         ("formula", "paragraph 2", ["a = (b)^2"]),
         ("reference", "paragraph 3", ["Smith 2020."]),
     ]
@@ -466,13 +466,19 @@ def test_odt(outline, in_source):
         ("item", "paragraph 10", ["2. second"]),
         ("item", "paragraph 11", ["3. third"]),
         ("item", "paragraph 12", ["bullet"]),
-        ("code", "paragraph 13", ["a = 1"]),
-        ("code", "paragraph 14", ["b"]),
+        ("code", "paragraph 13", ["a = 1\n b"]),
         ("caption", "paragraph 15", ["Table 1: Fish"]),
     ]
-    assert [" ".join(text.split()) for text in in_source(document)] == [
-        sentence.text for sentence in document.sentences()
+    assert [text.split() for text in in_source(document)] == [
+        sentence.text.split() for sentence in document.sentences()
     ]
+
+
+def test_an_item_of_odt_may_begin_its_list_again():
+    body = text_list("<text:p>One.</text:p>", "<text:p>Two.</text:p>")
+    body = body.replace("<text:list-item>", '<text:list-item text:start-value="7">', 1)
+    document = Document.from_bytes(odt(body, LIST))
+    assert [one.text for one in document.sentences()] == ["7. One.", "8. Two."]
 
 
 def test_odt_tables_and_numbered_headings(outline):

@@ -1,10 +1,14 @@
 """Plain text: what is a heading, and what is not."""
 
 import textwrap
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foveate.documents import Document
+from foveate.documents.readers.plain.lines import line_blocks
 
 
 def headings(text):
@@ -516,6 +520,57 @@ def test_heads_and_feet_of_pages_are_left_out():
     ]
 
 
+LINES = [
+    *(
+        "Invoice number {n}",
+        "Invoice      {big}",
+        "Total due: {big} crowns",
+        "Chapter {n}",
+        "{date}",
+    ),
+    *(
+        "{n}",
+        "- {n} -",
+        "Page {n} of 9",
+        "Report of the mill      {n}",
+        "It runs.",
+        "The wheel {n}",
+        "",
+    ),
+]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(LINES), max_size=6), min_size=3, max_size=6)
+    | st.lists(st.sampled_from(LINES), min_size=1, max_size=6).map(lambda page: [page] * 5)
+)
+def test_nothing_on_a_page_is_lost_but_its_number(pages):
+    text = "\f".join(
+        "\n".join(pages[n - 1]).format(n=n, big=2045 + n, date=f"{n} May 20{n + 10}")
+        for n in range(1, len(pages) + 1)
+    )
+    kept = Counter(
+        word
+        for block in line_blocks(text)
+        for line in block
+        for word in text[line.start : line.end].split()
+    )
+    written = Counter(text.split())
+    numbers = set(map(str, range(1, len(pages) + 1)))
+    assert {word for word in written if written[word] == 1} <= set(kept) | numbers
+    assert written["Invoice"] == kept["Invoice"]
+    assert written["May"] == kept["May"]
+    assert written["Chapter"] == kept["Chapter"]
+
+
+def test_a_list_of_contents_whose_words_stand_nowhere_else_stays():
+    text = "Contents\n\n1. Pump\n2. Hose\n3. Filter\n\nKeep the box.\n"
+    assert [one.text for one in Document.from_text(text).sentences()][-4:] == [
+        *("1. Pump", "2. Hose", "3. Filter"),
+        "Keep the box.",
+    ]
+
+
 def test_manual_pages():
     text = (
         "LS(1)                User Commands                LS(1)\n\n"
@@ -539,7 +594,7 @@ def test_headings_less_indented_than_the_text():
     assert headings(text) == ["Closing reports", "Following up"]
 
 
-def test_code_is_cut_by_line():
+def test_code_keeps_its_lines():
     text = (
         "To install it, run these commands in a terminal of your choice:\n\n"
         "    $ apt-get update\n    $ apt-get install foveate\n\n"
@@ -547,9 +602,48 @@ def test_code_is_cut_by_line():
         "    for word in words:\n        print(word)\n    x = {1: 2}\n"
     )
     assert [found for found in paragraphs(text) if found[0] == "code"] == [
-        ("code", ["$ apt-get update", "$ apt-get install foveate"]),
-        ("code", ["for word in words:", "print(word)", "x = {1: 2}"]),
+        ("code", ["    $ apt-get update\n    $ apt-get install foveate"]),
+        ("code", ["    for word in words:\n        print(word)\n    x = {1: 2}"]),
     ]
+
+
+GRAPH = """\
+         o---B2
+        /
+---o---o---B1--o---o---o---B (origin)
+        \\
+         B0"""
+
+
+@pytest.mark.parametrize(
+    ("format", "written"),
+    [
+        ("text", "{}"),
+        ("markdown", "```\n{}\n```"),
+        ("html", "<pre>{}</pre>"),
+        (
+            "html",
+            "<pre>Sentences.\n\n{}\n\nThe wheel turns while the water of the river is high\n"
+            "and rests in summer, when the mill is closed and its owner paints.</pre>",
+        ),
+        ("rst", "A graph::\n\n{}"),
+        ("latex", "\\section{{Graph}}\n\\begin{{verbatim}}\n{}\n\\end{{verbatim}}"),
+    ],
+)
+def test_a_graph_of_branches_keeps_its_shape(format, written):
+    graph = GRAPH if format != "rst" else textwrap.indent(GRAPH, "    ")
+    text = f"The graph follows.\n\n{written.format(graph)}\n\nThat was the graph.\n"
+    document = Document.from_text(text, format=format)
+    [code] = [one for one in document.paragraphs() if one.kind == "code"]
+    assert [one.text for one in code.sentences] == [GRAPH]
+
+
+def test_a_long_listing_is_cut_at_ends_of_lines():
+    text = "Run:\n\n```\n" + "    mill --turn\n" * 200 + "```\n"
+    sentences = [one.text for one in Document.from_text(text, format="markdown").sentences()][1:]
+    assert sum(sentence.count("\n") + 1 for sentence in sentences) == 200
+    assert all(len(sentence) <= 1000 for sentence in sentences)
+    assert all(sentence.startswith("    mill") for sentence in sentences)
 
 
 def test_records_are_cut_by_line():

@@ -162,9 +162,16 @@ def test_damaged_files_are_read_or_refused_in_a_sentence():
     assert read_at_all
 
 
-def test_numbers_out_of_range_are_refused():
-    with pytest.raises(DocumentError, match="cannot be read as RTF"):
-        read(r"\u999999999?x")
+def test_the_characters_for_old_readers_are_not_shown_in_any_font():
+    fonts = r"{\fonttbl{\f0\fnil Arial;}{\f1\fnil\fcharset2 Symbol;}}"
+    body = (
+        r"\uc1{\listtext\f1\u8226\'b7\tab}Open the gate\par{\listtext\f1\u-3913\'b7\tab}Wait\par"
+        r"{\f1\u945\'61} and {\uc2\u946 xx}, {\uc0\u947}c, 5 {\super\u178 2}{\v\u88 X}.\par"
+    )
+    data = rf"{{\rtf1\ansi\ansicpg1252{fonts}{body}}}".encode()
+    document = Document.from_bytes(data)
+    assert texts(document) == ["Open the gate", "Wait", "α and β, γc, 5 ²."]
+    assert [one.kind for one in document.paragraphs()][:2] == ["item", "item"]
 
 
 def test_scripts_symbols_and_what_is_hidden():

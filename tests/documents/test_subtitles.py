@@ -145,6 +145,14 @@ def test_cues_that_begin_with_an_empty_line(start, gap):
     assert [one.text for one in document.sentences()] == ["Cod swim.", "They eat."]
 
 
+def test_times_without_fractions_and_numbers_that_are_said():
+    text = (
+        "1\n00:00:04 --> 00:00:06\nHow many?\n\n2\n00:00:07 --> 00:00:09\n\n1500\n\n3\n\n"
+        "3\n00:00:10 --> 00:00:12\n\n42\n\n00:00:13 --> 00:00:15\nThat is all.\n"
+    )
+    assert " ".join(shown for *_, shown in spans(text, "srt")) == "How many? 1500 42 That is all."
+
+
 def test_speakers_in_brackets():
     text = (
         "1\n00:00:01,000 --> 00:00:02,000\n[SPEAKER_00]: Cod swim.\n\n"

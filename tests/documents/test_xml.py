@@ -102,7 +102,7 @@ def kinds(document):
 
 JATS_PARTS = """\
 <article xmlns:mml="http://www.w3.org/1998/Math/MathML"><body><sec><title>Cod</title>
-<p>As <fig><label>Fig. 1.</label><caption><p>Lost.</p></caption></fig> shown, x is
+<p>As <fig><label>Fig. 1.</label><caption><p>A net.</p></caption></fig> shown, x is
 <inline-formula><alternatives><tex-math>$x$</tex-math><mml:math><mml:msup><mml:mi>x</mml:mi>
 <mml:mn>2</mml:mn></mml:msup></mml:math></alternatives></inline-formula>.
 <disp-formula><mml:math><mml:mi>z</mml:mi></mml:math></disp-formula>
@@ -132,6 +132,7 @@ def test_what_jats_knows_beside_paragraphs():
     document = Document.from_text(JATS_PARTS, format="jats")
     assert kinds(document) == [
         ("prose", ["As shown, x is x^2."]),
+        ("caption", ["Fig. 1: A net."]),
         ("formula", ["z"]),
         ("caption", ["Fig. 2: A cod."]),
         ("caption", ["At dinner."]),
@@ -151,7 +152,7 @@ def test_what_jats_knows_beside_paragraphs():
 
 
 TEI_PARTS = """\
-<TEI><text><body><div><head>Cod</head><p>They swim<note place="foot">Lost.</note> far.
+<TEI><text><body><div><head>Cod</head><p>They swim<note place="foot">In shoals.</note> far.
 <note place="foot" n="1">Mostly.</note></p>
 <figure type="table"><head>Table 1 :</head><figDesc>Catch.</figDesc><table>
 <row role="label"><cell>Fish</cell><cell>Tons</cell></row>
@@ -168,6 +169,7 @@ def test_what_tei_knows_beside_paragraphs():
     document = Document.from_text(TEI_PARTS, format="tei")
     assert kinds(document) == [
         ("prose", ["They swim far."]),
+        ("footnote", ["In shoals."]),
         ("footnote", ["Mostly."]),
         ("caption", ["Table 1: Catch."]),
         ("table", ["Fish: Cod; Tons: 6 tons"]),

@@ -316,6 +316,13 @@ def test_documents_that_have_no_room_are_counted(small_encoder):
     assert result.tokens <= 60
 
 
+def test_listings_keep_their_lines_and_indentation(small_encoder):
+    code = "    def sum(fish):\n        return len(fish)"
+    document = Document.from_text(f"# Nets\n\nCount them.\n\n```\n{code}\n```\n", format="markdown")
+    shown = context("cod", document, tokens=99, model=small_encoder).text
+    assert shown == f"# Nets\n[1] Count them.\n[2]\n{code}"
+
+
 def test_speakers_are_named_where_a_line_begins(small_encoder):
     text = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ann>Cod swim. They eat.\n"
     talk = Document.from_text(text, format="vtt")

@@ -6,13 +6,14 @@ the source offset of each of its characters. Everything after that is the same f
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
+from operator import attrgetter
 from typing import Self
 
 from foveate.documents.layout import Layout
-from foveate.documents.sentences import shorten, split_sentences
+from foveate.documents.sentences import MAX_LENGTH, shorten, split_sentences
 from foveate.documents.structure import (
     MAX_DEPTH,
     DocumentError,
@@ -26,6 +27,7 @@ from foveate.documents.structure import (
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
 LONGEST_TERM = 100  # characters of the terms that begin the sentence of their definition
 _SOFT_HYPHEN = re.compile("\xad(?:[ \t\r]*\n[ \t]*)?")  # and the line break that it allows
+_BLANK_START = re.compile(r"(?:[ \t\r]*\n)*")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _MAX_UNCLOSED = 10_000  # characters of a paragraph of nothing but marks
 _MARKER = re.compile(r"(?:[^\W\d]+\.?\s+)?\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
@@ -137,8 +139,9 @@ class Prose:
     """A paragraph.
 
     Attributes:
-        text: Its text. That of a table's row, an entry of a bibliography or a line of code is one
-            sentence, and consecutive ones of the same kind form one paragraph.
+        text: Its text. That of a table's row, an entry of a bibliography or a listing is one
+            sentence, and consecutive ones of the same kind form one paragraph. Consecutive lines of
+            code from one place are one listing.
         speaker: Who says it; None if unknown.
         kind: What it is; see `foveate.documents.structure.Kind`.
         place: Where the source's readers find it, such as "paragraph 12" or "0:12:05"; None for
@@ -222,8 +225,9 @@ def compose_text(title: str | None, blocks: Iterable[Block]) -> ParsedText:
     composer = TextComposer()
     composed: list[Block] = []
     for block in blocks:
-        shown = str(block.text) if isinstance(block, Prose) and block.kind == "code" else ""
-        shown = shown.strip("\n") or collapse(block.text)
+        shown = collapse(block.text)
+        if shown and isinstance(block, Prose) and block.kind == "code":
+            shown = _BLANK_START.sub("", str(block.text), 1).rstrip()
         if isinstance(block, Heading):
             if shown:
                 composer.add(shown)
@@ -278,18 +282,6 @@ def definition_blocks(
         joined.add(", " if number < len(terms) else " " if is_open else ": ", end, end)
     joined.extend(definition.stripped())
     return [Prose(joined, kind=kind)]
-
-
-def code_lines(text: MappedText, kind: Kind = "code") -> list[Prose]:
-    """Return the lines of a listing, each of them a block."""
-    blocks: list[Prose] = []
-    start = 0
-    for line in str(text).splitlines(keepends=True):
-        end = start + len(line)
-        if line.strip():
-            blocks.append(Prose(text.part(start, end - len(line) + len(line.rstrip())), kind=kind))
-        start = end
-    return blocks
 
 
 def check_closed(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> None:
@@ -369,8 +361,7 @@ def build_sections(blocks: Iterable[Block], language: str) -> tuple[Section, ...
             opened.append(section)
         elif sentences := tuple(
             sentence
-            for part in (block, *rest)
-            if isinstance(part, Prose)
+            for part in _units([one for one in (block, *rest) if isinstance(one, Prose)])
             for sentence in _sentences(part, language)
         ):
             enclosing[-1].paragraphs.append(Paragraph(sentences, block.speaker, block.kind))
@@ -386,6 +377,37 @@ def _joint(numbered: tuple[int, Block]) -> int | str:
     """Return what consecutive blocks of one paragraph share: their kind if they are not split."""
     number, block = numbered
     return block.kind if isinstance(block, Prose) and block.kind in UNSPLIT else number
+
+
+def _units(blocks: list[Prose]) -> Iterator[Prose]:
+    """Yield the blocks of a paragraph, the lines of a listing as one."""
+    for (kind, _), lines in groupby(
+        filter(attrgetter("text"), blocks), attrgetter("kind", "place")
+    ):
+        first, *rest = lines
+        if kind == "code" and rest:
+            listing = MappedText()
+            end = 0
+            for text in (line.text for line in (first, *rest)):
+                start, stop = text.source_span(0, len(str(text)))
+                listing.add("\n" if end else "", end, start)
+                listing.extend(text)
+                end = stop
+            rest = []
+            first = replace(first, text=listing)
+        yield from (first, *rest)
+
+
+def _listing(code: str) -> Iterator[tuple[int, int]]:
+    """Yield the part of a listing between its blank edges; a long one is cut at ends of lines."""
+    start = end = 0
+    for line in (*code.splitlines(keepends=True), ""):
+        if code[start:end].strip() and (not line or end + len(line) - start > MAX_LENGTH):
+            blank = _BLANK_START.match(code, start)
+            first = blank.end() if blank else start
+            yield from shorten(code, first, first + len(code[first:end].rstrip()))
+            start = end
+        end += len(line)
 
 
 def landmarks(parsed: ParsedText, place: str | None = None) -> tuple[Landmark, ...]:
@@ -412,6 +434,8 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     if block.starts:
         ends = (start - 1 for start in (*block.starts[1:], len(shown) + 1))  # without the space
         pieces = zip(block.starts, ends, strict=True)
+    elif block.kind == "code":
+        pieces = _listing(shown)
     elif block.kind in UNSPLIT:
         first_visible = len(shown) - len(shown.lstrip())
         pieces = shorten(shown, first_visible, len(shown.rstrip()))
@@ -437,7 +461,8 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     return tuple(
         Sentence(visible, *text.source_span(start, end))
         for start, end in spans
-        if previous_end > previous_start and (visible := collapse(shown[start:end]))
+        if previous_end > previous_start
+        and (visible := shown[start:end] if block.kind == "code" else collapse(shown[start:end]))
     )
 
 

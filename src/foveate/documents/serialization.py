@@ -99,15 +99,17 @@ def _unpack_section(item: Any, depth: int) -> Section:
 
 
 def _unpack_paragraph(item: Any) -> Paragraph:
+    kind = item.get("kind", "prose")
+    shown = str if kind == "code" else collapse
     sentences = tuple(
         Sentence(
-            collapse(_expect(str, sentence["text"])),
+            shown(_expect(str, sentence["text"])),
             _expect(int, sentence["start"]),
             _expect(int, sentence["end"]),
         )
         for sentence in item["sentences"]
     )
-    return Paragraph(sentences, item.get("speaker"), item.get("kind", "prose"))
+    return Paragraph(sentences, item.get("speaker"), kind)
 
 
 def _expect(kind: Any, value: Any) -> Any:

@@ -8,8 +8,8 @@ MAX_DEPTH = 64  # of nested sections; walking them by recursion is safe
 
 
 Kind = Literal["prose", "item", "table", "code", "formula", "caption", "footnote", "reference"]
-"""What a paragraph is: running text; an item of a list; rows of a table, one a sentence; lines of
-code; a formula set apart; the caption of a figure or table; a footnote; entries of a bibliography.
+"""What a paragraph is: running text; an item of a list; rows of a table, one a sentence; code; a
+formula set apart; the caption of a figure or table; a footnote; entries of a bibliography.
 """
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -57,7 +57,8 @@ class Sentence:
     """A sentence and its place in the text.
 
     Attributes:
-        text: The sentence as displayed: without markup, with single spaces.
+        text: The sentence as displayed: without markup, with single spaces. A listing is one
+            sentence, with its lines and its indentation.
         start: Offset in `Document.text` of the sentence's first character.
         end: Offset just past its last character.
     """

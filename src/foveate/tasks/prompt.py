@@ -44,9 +44,14 @@ class Line(NamedTuple):
     separator: str
 
     def show(self, separator: str) -> str:
-        """Return what is added to a prompt; the speaker is named at the beginning of a line."""
+        """Return what is added to a prompt.
+
+        The speaker is named at the beginning of a line. A listing begins below its number, so that
+        all of its lines keep their indentation.
+        """
         speaker = self.speaker if separator == "\n" else ""
-        return f"{separator}{self.number} {speaker}{self.text}"
+        space = "\n" if "\n" in self.text else " "
+        return f"{separator}{self.number}{space}{speaker}{self.text}"
 
 
 def outline(documents: Sequence[Document]) -> list[Part]:

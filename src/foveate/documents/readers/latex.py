@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from foveate.documents import formulas
@@ -46,6 +47,11 @@ _SECTIONS = {
 }
 _CHAPTER, _SECTION = _SECTIONS["chapter"], _SECTIONS["section"]
 _CODE = name_set("verbatim verbatim* Verbatim lstlisting minted alltt lstcode")
+_LIKE_CODE = re.compile(  # as documents name their own
+    r"\w*(?:verbatim|listing|code|minted|console|terminal|shell|alltt|S(?:in|out)put)\w*\*?", re.I
+)
+_OPTIONS = re.compile(r"(?:[ \t]*(?:\[[^\]]*\]|\{[^{}\n]*\}))*[ \t]*\n?")
+_NOT_CODE = re.compile(r"\\(?:begin|caption|item)\b")  # in a float or a list of such a name
 _FORMULAS = name_set(
     "equation equation* align align* alignat alignat* gather gather* multline multline* eqnarray "
     "eqnarray* displaymath math flalign flalign* dmath IEEEeqnarray"
@@ -57,7 +63,7 @@ _ONE_NUMBER = name_set("equation multline dmath")
 _FLOATS = {"figure": "figure", "wrapfigure": "figure", "table": "table", "wraptable": "table"}
 _FLOATS |= {"sidewaysfigure": "figure", "sidewaystable": "table", "longtable": "table"}
 _DROPPED = name_set("comment filecontents filecontents* tikzpicture picture pgfpicture asy")
-_VERBATIM = _CODE | _FORMULAS | _DROPPED  # their content is not cut into tokens
+_EXCLUDED = re.compile(r"\\excludecomment\{([^{}]{1,60})\}")
 _TABLES = {"tabular": 1, "tabular*": 2, "tabularx": 2, "tabulary": 2, "longtable": 1, "array": 1}
 _ENVIRONMENT_ARGUMENTS = {"minipage": 1, "multicols": 1, "wrapfigure": 2, "adjustbox": 1}
 _ENUMERATIONS = name_set("enumerate enumerate* compactenum asparaenum inparaenum")
@@ -72,8 +78,9 @@ _CITATIONS = name_set(
 _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "addbibresource addcontentsline addtocontents addtocounter addtolength affiliation author "
     "bibliography bibliographystyle captionsetup cellcolor color crefname Crefname date "
-    "definecolor documentclass email externaldocument fontsize geometry graphicspath hspace "
-    "hypersetup hyphenation include includegraphics includeonly index input institute lstset "
+    "definecolor documentclass email excludecomment externaldocument fontsize geometry graphicspath "
+    "hspace hypersetup hyphenation include includecomment includegraphics includeonly index input "
+    "institute lstset "
     "markboth markright newcounter newlength pagenumbering pageref pagestyle "
     "pdfbookmark phantom raisebox rowcolor sisetup RequirePackage rule "
     "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "
@@ -81,6 +88,24 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "ProvidesFile DeclareRobustCommand makeatletter makeatother subtitle thanks thispagestyle "
     "tikzset titlehead todo usepackage usetheme usetikzlibrary vphantom vspace cline DeclareSIUnit"
 )
+_TOKEN_OF_CONDITION = r"(\\[A-Za-z@]+|\\?.)\s*"
+_NUMBER_OF_CONDITION = r"(-?[\d.]+|\\[A-Za-z@]+)(?:\{[^{}]*\}|[ ]?[a-z]{2}\b)?[ ]?"
+_CONDITIONS = {  # what stands between a conditional and its first branch
+    **dict.fromkeys(("if", "ifcat", "ifx"), re.compile(r"\s*" + 2 * _TOKEN_OF_CONDITION)),
+    **dict.fromkeys(
+        ("ifnum", "ifdim"),
+        re.compile(rf"\s*{_NUMBER_OF_CONDITION}\s*([<>=])\s*{_NUMBER_OF_CONDITION}"),
+    ),
+    **dict.fromkeys(("ifodd", "ifcase"), re.compile(r"\s*" + _NUMBER_OF_CONDITION)),
+    "ifdefined": re.compile(r"\s*" + _TOKEN_OF_CONDITION),
+    "ifcsname": re.compile(r"\s*([^\\]*)\\endcsname\s*"),
+}
+_SWITCHES = {  # macros that make one and set it
+    **dict.fromkeys(("newboolean", "newbool", "newtoggle", "boolfalse", "togglefalse"), "false"),
+    **dict.fromkeys(("booltrue", "toggletrue"), "true"),
+    **dict.fromkeys(("setboolean", "setbool", "settoggle"), ""),
+}
+_TEST = re.compile(r"(\\not\s*)?\\(?:boolean|equal)\s*\{([^{}]*)\}\s*(?:\{([^{}]*)\})?")
 _NAME_MARKS = re.compile(  # and what else appears next to a name, but is not part of it
     r"\$[^$]*\$|\\(?:affil|altaffil\w*|authormark|corref|ead|email|f(?:oot)?n\w+|href|IEEE\w*(?:A|mark|ship)"
     r"|inst\w*|mailto|orcid\w*|textsuperscript|thanks|tnoteref|url)\*?(?:\[[^\]]*\])?(?:\s*\{[^{}]*\})*"
@@ -316,8 +341,7 @@ class _LatexBlocks:
                 self._add(formulas.from_latex(self._expanded(inside)), "formula")
             elif kind == "code":
                 self._flush()
-                for line in text.split("\n"):
-                    self._add(line.rstrip(), "code")
+                self._add(text, "code")
             elif kind == "begin":
                 index = self._begin(source, index, end, depth, text)
             elif kind == "end":
@@ -510,8 +534,17 @@ class _LatexBlocks:
         elif name == "newif" and index < end:
             self._switches[source.tokens[index].text.removeprefix("if")] = False
             index += 1
-        elif name.startswith("if") and name[2:] in self._switches:
-            index = self._choose(source, index, end, depth, self._switches[name[2:]])
+        elif self._is_conditional(source, index - 1):
+            index = self._choose(source, index, end, depth)
+        elif name in ("ifthenelse", "ifbool", "iftoggle"):
+            spans, index = _arguments(source, index, end, 3)
+            if len(spans) == 3 and depth <= _MAX_DEPTH:
+                is_true = self._holds(_written(source, spans[0]), name)
+                self._run(source, *spans[1 if is_true else 2], depth + 1)
+        elif name in _SWITCHES:
+            spans, index = _arguments(source, index, end, 1 if _SWITCHES[name] else 2)
+            switch, value = [*(_written(source, span) for span in spans), "", ""][:2]
+            self._switches[switch] = (_SWITCHES[name] or value) == "true"
         elif (switch := name.removesuffix("true").removesuffix("false")) in self._switches:
             self._switches[switch] = name.endswith("true")
         elif name in ("newenvironment", "renewenvironment"):
@@ -625,30 +658,104 @@ class _LatexBlocks:
             shown.append(number)
         return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
-    def _choose(self, source: _Source, index: int, end: int, depth: int, is_true: bool) -> int:
+    def _is_conditional(self, source: _Source, index: int) -> bool:
+        r"""Return whether a macro is a conditional that ends with \\fi."""
+        kind, name, _ = source.tokens[index]
+        if kind != "macro" or not name.startswith("if") or name in self._macros:
+            return False
+        has_arguments = source.tokens[index + 1 : index + 2][:1] and (
+            source.tokens[index + 1].kind == "open"
+        )
+        return name in _CONDITIONS or name[2:] in self._switches or not has_arguments
+
+    def _choose(self, source: _Source, index: int, end: int, depth: int) -> int:
         """Read one branch of a conditional; return the index after its end.
 
         One that ends elsewhere, such as in another macro, is read as if it were not there.
         """
-        first, begin, nesting = index, index, 0
-        branches: list[tuple[int, int]] = []
+        first, nesting = index, 0
+        marks: list[int] = []  # of what divides the branches
         while index < end:
             kind, text, _ = source.tokens[index]
-            if kind == "macro" and text.startswith("if") and text != "ifthenelse":
-                nesting += 1
-            elif kind == "macro" and text in ("else", "fi") and not nesting:
-                branches.append((begin, index))
-                begin = index + 1
-                if text == "fi":
+            if kind == "macro" and text == "fi":
+                if not nesting:
                     break
-            nesting -= kind == "macro" and text == "fi" and nesting > 0
+                nesting -= 1
+            elif kind == "macro" and text in ("else", "or") and not nesting:
+                marks.append(index)
+            nesting += self._is_conditional(source, index)
             index += 1
         else:
             return first
-        branches.append((begin, begin))
-        if depth <= _MAX_DEPTH:
-            self._run(source, *branches[0 if is_true else 1], depth + 1)
+        begin, chosen = self._condition(source, first, index)
+        bounds = [begin - 1, *marks, index]
+        branches = [(before + 1, after) for before, after in pairwise(bounds)]
+        if chosen is None:  # the first one that shows something
+            tokens = source.tokens[slice(*branches[0])]
+            chosen = 0 if any(token.text.strip() for token in tokens) else 1
+        if marks and source.tokens[marks[-1]].text == "else":
+            chosen = min(chosen, len(branches) - 1)
+        if depth <= _MAX_DEPTH and chosen < len(branches):
+            self._run(source, *branches[chosen], depth + 1)
         return index + 1
+
+    def _condition(self, source: _Source, index: int, end: int) -> tuple[int, int | None]:
+        """Return where the first branch begins, and which branch is chosen, if that is known."""
+        name = source.tokens[index - 1].text
+        is_true: bool | None = None
+        if name[2:] in self._switches or name not in _CONDITIONS:
+            is_true = self._switches.get(name[2:])
+            return index, None if is_true is None else int(not is_true)
+        match = _CONDITIONS[name].match(source.text, source.tokens[index].start)
+        if match is None:
+            return index, None
+        while index < end and source.tokens[index].start < match.end():
+            following = source.tokens[index + 1].start
+            if following > match.end() and source.tokens[index].kind == "text":
+                rest = source.text[match.end() : following]
+                source.tokens[index] = _Token("text", rest, match.end())
+            else:
+                index += 1
+        parts = [self._meaning(part) for part in match.groups()]
+        if name in ("if", "ifcat", "ifx"):
+            is_true = None if parts == [None, None] else parts[0] == parts[1]
+        elif name in ("ifdefined", "ifcsname"):
+            is_true = parts[0] is not None or f"\\{match[1]}" in self._macros
+        elif None not in parts:
+            try:
+                numbers = [float(part) for part in (parts[0], parts[-1]) if part is not None]
+            except ValueError:
+                return index, None
+            if name == "ifcase":
+                return index, max(int(numbers[0]), 0)
+            signs = {"<": numbers[0] < numbers[1], ">": numbers[0] > numbers[1]}
+            is_true = (
+                numbers[0] % 2 == 1
+                if name == "ifodd"
+                else signs.get(match[2], numbers[0] == numbers[1])
+            )
+        return index, None if is_true is None else int(not is_true)
+
+    def _meaning(self, written: str) -> str | None:
+        """Return what a macro without arguments stands for, or a character; None if unknown."""
+        if not written.startswith("\\"):
+            return written
+        if written in ("\\empty", "\\@empty"):
+            return ""
+        return self._macros[written[1:]][1] if written[1:] in self._macros else None
+
+    def _holds(self, test: str, name: str) -> bool:
+        """Return whether a test in braces holds; one that is not understood does."""
+        if name != "ifthenelse":
+            return self._switches.get(test, True)
+        match = _TEST.fullmatch(test.strip())
+        if match is None:
+            return True
+        if match[3] is None:
+            holds = self._switches.get(match[2], True)
+        else:
+            holds = self._expanded(match[2]).strip() == self._expanded(match[3]).strip()
+        return holds != bool(match[1])
 
     def _accent(self, source: _Source, index: int, end: int, accent: str) -> int:
         """Read the letter under an accent, which may be in braces or be a macro: \\'{\\i}."""
@@ -805,6 +912,7 @@ class _Scanner:
         self._text = text
         self._position = 0
         self._unclosed: set[str] = set()  # what was searched for in vain
+        self._dropped = {*_DROPPED, *_EXCLUDED.findall(text)}
 
     def tokens(self) -> Iterator[_Token]:
         while self._position < len(self._text):
@@ -879,16 +987,19 @@ class _Scanner:
         return "accent" if len(name) == 1 and name in _ACCENTS else "macro", name
 
     def _environment(self, name: str) -> tuple[str, str]:
-        inside = self._until(f"\\end{{{name}}}") if name in _VERBATIM else None
-        if inside is None:
+        may_be_code = _LIKE_CODE.fullmatch(name) is not None
+        if not (may_be_code or name in _FORMULAS or name in self._dropped):
             return "begin", name
-        if name in _DROPPED:
+        start = self._position
+        inside = self._until(f"\\end{{{name}}}")
+        if inside is None or (may_be_code and name not in _CODE and _NOT_CODE.search(inside)):
+            self._position = start
+            return "begin", name
+        if name in self._dropped:
             return "", ""
-        return (
-            ("code", inside.partition("\n")[2] or inside)  # without the options of its begin
-            if name in _CODE
-            else ("formula", f"{name}\0{inside}")
-        )
+        if name in _FORMULAS:
+            return "formula", f"{name}\0{inside}"
+        return "code", _OPTIONS.sub("", inside, 1)
 
 
 def _tokenize(text: str) -> _Source:

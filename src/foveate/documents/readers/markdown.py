@@ -37,7 +37,6 @@ from foveate.documents.blocks import (
     ParsedText,
     Prose,
     check_closed,
-    code_lines,
     definition_blocks,
     lift_title,
     name_set,
@@ -323,12 +322,18 @@ class _MarkdownBlocks:
         return self.line(token).start(), self.lines[token.map[1] - 1].end()
 
     def code(self, token: Token) -> Iterator[Block]:
-        """Yield the lines of a listing."""
+        """Yield a listing."""
         assert token.map is not None
         first = token.map[0] + (token.type == "fence")
-        for line, shown in zip(self.lines[first:], token.content.split("\n"), strict=False):
-            at = line.start() + line[0].rfind(shown.strip())
-            yield from code_lines(MappedText.from_text(shown.strip(), at))
+        listing = MappedText()
+        lines = token.content.rstrip().split("\n")
+        for line, shown in zip(self.lines[first:], lines, strict=False):
+            visible = shown.strip()
+            at = line.start() + line[0].rfind(visible)
+            listing.add("\n" if listing else "", line.start(), line.start())
+            listing.add(shown[: len(shown) - len(shown.lstrip())], at, at)
+            listing.add(visible, at, at + len(visible))
+        yield Prose(listing, kind="code")
 
     def grid_table(self, token: Token) -> Iterator[Block]:
         """Yield the rows of a table in a grid."""

@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from foveate.documents.blocks import (
     Block,
     MappedText,
     ParsedText,
-    code_lines,
+    Prose,
     compose_text,
     lift_title,
 )
@@ -68,8 +67,7 @@ def _blocks(cell: Any, place: str) -> Iterator[Block]:
     if kind == "markdown":
         yield from markdown.read_part(_source(cell), place)
     elif kind == "code":
-        for line in code_lines(MappedText.from_text(_source(cell))):
-            yield replace(line, place=place)
+        yield Prose(MappedText.from_text(_source(cell)), kind="code", place=place)
 
 
 def _source(cell: dict[str, Any]) -> str:

@@ -13,7 +13,6 @@ from foveate.documents.blocks import (
     MappedText,
     ParsedText,
     Prose,
-    code_lines,
     collapse,
     definition_blocks,
     lift_title,
@@ -25,6 +24,7 @@ from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
 from foveate.documents.readers.looks import Look, headings_by_look
+from foveate.documents.readers.plain.preformatted import is_drawing, is_prose
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -42,7 +42,7 @@ _NOTE_ROLES = name_set("doc-footnote doc-endnote doc-endnotes footnote endnote e
 _REFERENCE_ROLES = name_set("doc-bibliography doc-biblioentry")
 _ADMONITIONS = name_set("admonition attention caution danger hint important note tip warning")
 _NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
-_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
+_BLANK_LINES = re.compile(r"\n(?:[ \t\r]*\n)+")
 _BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
 _SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
 _BETWEEN = " |·•»«–—:-"
@@ -55,7 +55,7 @@ _SPAN = re.compile(r"\s*\d{1,5}\s*")
 def read(text: str, *, is_part: bool = False, has_quotations: bool = True) -> ParsedText:
     """Read the headings and paragraphs of the content of a page.
 
-    Tables become a sentence for each row, code one for each line. In a page without elements for
+    Tables become a sentence for each row. In a page without elements for
     headings, as word processors write them, they are recognized by their looks.
 
     Args:
@@ -198,7 +198,8 @@ class _HtmlBlocks:
         tag = element.tag
         if tag == "br":
             self.num_breaks += 1
-            self.show(Text(" ", element.start, element.start))
+            shown = "\n" if self.context.is_preformatted else " "
+            self.show(Text(shown, element.start, element.start))
             return
         if tag == "math":
             self.show_formula(element)
@@ -218,7 +219,7 @@ class _HtmlBlocks:
         if tag == "pre" and _is_code(element):
             self.marker = ""  # it belongs before the code, not before the text after it
             self.end_terms()
-            self.append(*code_lines(_inner_text(element, self.left_out)))
+            self.append(Prose(_inner_text(element, self.left_out), kind="code"))
             return
         if tag == "table" and (rows := _data_rows(element, self.left_out)):
             self.marker = ""
@@ -337,7 +338,10 @@ class _HtmlBlocks:
             else:
                 if not self.context.is_definition:
                     self.end_terms()
-                *terms, block = definition_blocks(self.terms, self.shown, self.context.kind)
+                kind = self.context.kind
+                if self.context.is_preformatted and is_drawing(str(self.shown)):
+                    kind = "code"
+                *terms, block = definition_blocks(self.terms, self.shown, kind)
                 self.terms = []
                 self.append(*terms, block)
                 is_upper = str(self.shown).isupper()
@@ -409,6 +413,8 @@ def _is_centred(element: Element) -> bool:
 
 def _is_code(pre: Element) -> bool:
     if any(child.tag in ("code", "samp", "kbd") for child in pre.elements()):
+        return True
+    if not is_prose(str(_inner_text(pre, set()))):
         return True
     around = [pre]
     for ancestor in pre.ancestors():

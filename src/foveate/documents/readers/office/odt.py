@@ -138,6 +138,8 @@ class _OdtBlocks:
             self.list_counts[style].clear()
         for item in element:
             is_item = local(item) == "list-item"
+            if start := attribute(item, "start-value"):
+                self.list_counts[style][depth] = integer(start, 1) - 1
             for child in item:
                 name = local(child)
                 if name == "list":

@@ -88,8 +88,11 @@ class BlockCollector:
         if not text.strip():
             return
         self.skip_paragraph(text)
-        for line in text.split("\n") if kind == "code" else [text]:
-            self._add(line, kind, f"paragraph {self._num_paragraphs}")
+        before = self.blocks[-1] if self.blocks and kind == "code" else None
+        place = f"paragraph {self._num_paragraphs}"
+        if isinstance(before, Prose) and before.kind == "code" and before.place:
+            place = before.place  # a listing is often a paragraph for each line
+        self._add(text, kind, place)
         if look is not None and kind in ("prose", "item"):
             self._looks[id(self.blocks[-1])] = look
 

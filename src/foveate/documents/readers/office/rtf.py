@@ -48,11 +48,13 @@ class _Format(NamedTuple):
     is_hidden: bool = False
     level: int = 0  # 1 of superscripts, -1 of subscripts
     font: str = ""
+    num_spare: int = 1  # characters after a character of Unicode, for old readers
 
 
 _PLAIN = _Format()
 _FORMATS: dict[str, Callable[[_Format, str], _Format]] = {  # what control words change
-    "plain": lambda old, number: _PLAIN,
+    "plain": lambda old, number: _PLAIN._replace(num_spare=old.num_spare),
+    "uc": lambda old, number: old._replace(num_spare=int(number or 1)),
     "v": lambda old, number: old._replace(is_hidden=number != "0"),
     "super": lambda old, number: old._replace(level=int(number != "0")),
     "sub": lambda old, number: old._replace(level=-int(number != "0")),
@@ -99,10 +101,21 @@ def _mark(rtf: str) -> str:
     shown_level = 0
     fonts = dict(_SYMBOL_FONT.findall(rtf))  # that show symbols, by their numbers
     begin = 0  # of the next token that is not picture data
+    spare = 0  # characters to come that the one before stands for
     for match in _TOKEN.finditer(rtf):
         token, word, number = match[0], match[1], match[2] or ""
         if match.start() < begin:
             continue
+        if spare and word is None and token not in "{}":
+            if token[0] == "\\":
+                spare -= 1
+                continue
+            token = token.replace("\r", "").replace("\n", "")
+            token, spare = token[spare:], max(spare - len(token), 0)
+            if not token:
+                continue
+        else:
+            spare = formats[-1].num_spare if word == "u" else 0
         if token == "{":
             groups.append("" if groups[-1] == "footnote" else groups[-1])
             formats.append(_PLAIN if groups[-2] == "footnote" else formats[-1])
@@ -134,13 +147,19 @@ def _mark(rtf: str) -> str:
         elif word == "pntext":  # the number of an item
             token = ""
         elif word in _FORMATS:
+            token = "" if word == "uc" else token
             formats[-1] = _FORMATS[word](formats[-1], number)
-        elif word is None and formats[-1].is_hidden and not token.startswith("\\*"):
+        elif word in (None, "u") and formats[-1].is_hidden and not token.startswith("\\*"):
             continue
-        elif word is None:
-            is_text = token[0] != "\\" or token[1:2] == "'"
-            if formats[-1].font in fonts and is_text and groups[-1] != "pict":
-                codes = token if token[0] != "\\" else chr(int(token[2:], 16))
+        elif word in (None, "u"):
+            is_hex = token.startswith("\\'") and len(token) == 4
+            is_text = token[0] != "\\" or is_hex or word is not None
+            codes = chr(int(token[2:], 16)) if is_hex else token
+            if word:
+                codes = chr(int(number or 32) % 0x10000)
+                token = f"\\u{ord(codes)} ?"
+            is_code = is_text and (not word or "\uf000" <= codes <= "\uf0ff")
+            if is_code and formats[-1].font in fonts:
                 symbols_shown = symbols.translate(codes, fonts[formats[-1].font])
                 token = "".join(f"\\u{ord(one)} ?" for one in symbols_shown)
             token = _NOT_ASCII.sub(lambda byte: f"\\'{ord(byte[0]):02x}", token)

@@ -16,11 +16,13 @@ These kinds are recognized:
 
 A text without blank lines is divided by the lengths and the ends of its lines.
 Tables of contents and page headers and footers are left out. Each item of a list is a paragraph.
-Code, drawn tables, logs and other records are cut by line.
+Drawn tables, logs and other records are cut by line; code keeps its lines.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from foveate.documents.blocks import (
     Block,
@@ -60,8 +62,8 @@ from foveate.documents.readers.plain.preformatted import (
     table_rows,
 )
 from foveate.documents.readers.plain.undivided import divide
-from foveate.documents.structure import Kind
 
+_WORD = re.compile(r"[^\W\d_]{2,}")  # not the number of a chapter or page
 _NOTE = re.compile(r"\[\d{1,3}\]\s")
 _CAPTION = re.compile(
     r"(?:table|figure|fig\.|listing|tabelle|abbildung|abb\.|tableau|tabla|figura|表|图|圖|図)"
@@ -94,7 +96,12 @@ def read_lines(text: str) -> ParsedText:
     chunks = list(chunks_of(text, blocks))
     mark_parts(chunks)
     contents, listed = find_contents(chunks)
-    body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
+    said = _words(chunk for index, chunk in enumerate(chunks) if index not in contents)
+    body = [
+        replace(chunk, is_list=index in contents or chunk.is_list)
+        for index, chunk in enumerate(chunks)
+        if index not in contents or not _words([chunk]) <= said
+    ]
     mark_listed(body, listed)
     mark_numbered(body)
     mark_apart(body, apart)
@@ -110,6 +117,14 @@ def read_lines(text: str) -> ParsedText:
         if date := _DATE_FIELD.search(header):
             parsed.date = parse_date(date[1])
     return parsed
+
+
+def _words(chunks: Iterable[Chunk]) -> set[str]:
+    """Return the words of chunks but the names that announce a table of contents."""
+    lines = chain.from_iterable(chunk.shown.split("\n") for chunk in chunks)
+    return {
+        word for line in lines if not is_contents(line) for word in _WORD.findall(line.casefold())
+    }
 
 
 def _without_licence(text: str, blocks: list[list[TextLine]]) -> list[list[TextLine]]:
@@ -182,9 +197,10 @@ def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
     elif is_drawn_table(chunk):
         yield from table_rows(text, lines)
     elif is_code(chunk, base):
-        yield from (_line(text, line, "code") for line in lines)
+        yield Prose(_listing(text, lines), kind="code")
     elif are_records(chunk):
-        yield from (_line(text, line, "item") for line in lines)
+        for start, end, _ in lines:
+            yield Prose(MappedText.from_text(text[start:end], start), kind="item")
     elif _NOTE.match(chunk.shown):
         yield Prose(mapped(text, lines), kind="footnote")
     elif _ILLUSTRATION.fullmatch(chunk.shown) or (
@@ -208,5 +224,11 @@ def _references(text: str, chunk: Chunk) -> Iterator[Prose]:
     yield Prose(mapped(text, entry), kind="reference")
 
 
-def _line(text: str, line: TextLine, kind: Kind) -> Prose:
-    return Prose(MappedText.from_text(text[line.start : line.end], line.start), kind=kind)
+def _listing(text: str, lines: Sequence[TextLine]) -> MappedText:
+    """Return lines as they are written, with their indentation."""
+    listing = MappedText()
+    for line in lines:
+        start = text.rfind("\n", 0, line.start) + 1
+        listing.add("\n" if listing else "", start, start)
+        listing.add(text[start : line.end], start, line.end)
+    return listing

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise, takewhile
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 from foveate.documents.blocks import MappedText
@@ -26,7 +26,12 @@ _COUNT = re.compile(r"\(\d{1,3}\)\s+[a-z]")  # of what was just said: five (5) y
 _WIDE = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")  # scripts without spaces
 _END = ".;,!?。；，！？"
 _ENDS_LINE = ".;!?。；！？:{}()=|"  # a line of code or the last one of a paragraph
-_DIGITS = re.compile(r"\d+")
+_PAGE_NUMBER = re.compile(  # alone, in a column of its own, or after a word for page
+    r"(?:^|\s{2}|\t|[|\[(·•–—-] ?"
+    r"|(?P<word>\b(?:pages?|pag\.?|p\.|seite|s\.|página|pág\.|sida|стр\.|第)\s*))"
+    r"(?P<number>\d{1,6})(?=$|\s{2}|\t| ?[|\])·•–—-]|(?(word)\s*(?:of|von|de|sur|/|页|頁)|\s?/))",
+    re.IGNORECASE,
+)
 _MIN_LONG = 40  # characters of a line that is likely text rather than a heading
 _MIN_WRAPPED, _MAX_WRAPPED = 30, 130  # columns of lines that were wrapped
 _MAX_EDGE = 2  # lines of a running head or foot
@@ -212,27 +217,14 @@ def _body_lines(text: str) -> list[TextLine | None]:
 def _without_running_heads(
     text: str, lines: list[TextLine | None], page_starts: list[int]
 ) -> list[TextLine | None]:
-    """Leave out the first and last lines of pages that recur, and join what they separated."""
-    bounds = sorted({0, *page_starts, len(lines)})
-    pages = [[line for line in lines[start:end] if line] for start, end in pairwise(bounds)]
-    pages = [page for page in pages if page]
+    """Leave out running heads and feet, and join the paragraphs that they separated.
 
-    def key(line: TextLine) -> str:
-        return _DIGITS.sub("0", " ".join(text[line.start : line.end].split()))
-
-    counts = Counter(
-        edge
-        for page in pages
-        for edge in {key(line) for line in (*page[:_MAX_EDGE], *page[-_MAX_EDGE:])}
-    )
-
-    def recurs(line: TextLine) -> bool:
-        return counts[key(line)] >= _MIN_PAGES
-
-    dropped: set[TextLine] = set()
-    for page in pages:
-        dropped.update(takewhile(recurs, page[:_MAX_EDGE]))
-        dropped.update(takewhile(recurs, page[: -_MAX_EDGE - 1 : -1]))
+    They stand apart from the text of three pages or more, at the same edge, and nothing but the
+    number of the page differs.
+    """
+    pages = [lines[start:end] for start, end in pairwise(sorted({0, *page_starts, len(lines)}))]
+    turned = [page[::-1] for page in pages]
+    dropped = _furniture(text, pages) | _furniture(text, turned)
     if not dropped:
         return lines
     starts = set(page_starts)
@@ -250,6 +242,43 @@ def _without_running_heads(
         kept.append(line)
         last, crosses_page = line, False
     return kept
+
+
+def _furniture(text: str, pages: Sequence[Sequence[TextLine | None]]) -> set[TextLine]:
+    """Return the running heads of pages or, of pages turned upside down, the running feet."""
+    forms: dict[TextLine, set[str]] = {}
+    counts: Counter[str] = Counter()
+    for number, page in enumerate(pages, 1):
+        edge = list(islice(filter(None, page), _MAX_EDGE))
+        found = {line: _forms(text[line.start : line.end], number, len(pages)) for line in edge}
+        counts.update(set().union(*found.values()))
+        forms |= found
+    dropped: set[TextLine] = set()
+    for page in pages:
+        run: list[TextLine] = []
+        apart = 0  # lines of the run that are not in a block with text
+        for line in page:
+            if line is None:
+                apart = len(run)
+            elif any(counts[form] >= _MIN_PAGES for form in forms.get(line, ())):
+                run.append(line)
+            else:
+                break
+        else:
+            apart = len(run)
+        dropped.update(run[:apart])
+    return dropped
+
+
+def _forms(line: str, page: int, num_pages: int) -> set[str]:
+    """Return a line as it is, and with each number that may be of the page relative to it."""
+    forms = {" ".join(line.split())}
+    for match in _PAGE_NUMBER.finditer(line):
+        number = int(match["number"])
+        if match["word"] or match.span() == (0, len(line)) or number <= num_pages:
+            rest = f"{line[: match.start('number')]} {line[match.end('number') :]}"
+            forms.add(f"{number - page} {' '.join(rest.split())}")
+    return forms
 
 
 def _continues(text: str, line: TextLine, following: TextLine) -> bool:

@@ -20,6 +20,9 @@ _CODE = re.compile(
     r"|(?:^| )~?/\w[\w.-]*/|<[\w/-]+>| \| "
 )
 _PROMPT = re.compile(r"[$#%] \S")
+_DRAWN = re.compile(r"^[!-/:-@[-`{-~]+$|[-=_~.]{3}|[|/\\]{2}")
+_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
+_SENTENCE_END = re.compile(r"[.!?:。！？：][\"'”’»)\]]*$")
 _MIN_RECORDS = 4
 _END = ".,;:!?…。，；：！？—-”\"'»)"
 
@@ -32,6 +35,8 @@ def is_code(chunk: Chunk, base: int) -> bool:
         base: Indentation of the text around them.
     """
     lines = chunk.shown.split("\n")
+    if (len(lines) > 1 or chunk.indent > base) and is_drawing(chunk.shown):
+        return True
     if chunk.indent > base and _PROMPT.match(lines[0]):
         return True
     if len(lines) == 1:
@@ -45,6 +50,30 @@ def is_code(chunk: Chunk, base: int) -> bool:
     if sentences > 0.2:
         return False
     return share >= (0.5 if chunk.indent > base else 0.8)
+
+
+def is_drawing(text: str) -> bool:
+    """Return whether lines draw something, such as the branches of git, and are no sentences."""
+    words = text.split()
+    return 2 * sum(_DRAWN.search(word) is not None for word in words) > len(words)
+
+
+def is_prose(text: str) -> bool:
+    """Return whether most of a preformatted text is paragraphs of sentences between blank lines."""
+    prose = 0
+    blocks = [block.strip() for block in _BLANK_LINES.split(text.strip())]
+    for block in blocks:
+        lines = block.split("\n")
+        num_code = sum(_CODE.search(line.strip()) is not None for line in lines)
+        is_said = block.count(" ") + len(lines) > 4 or not block.isascii()
+        if (
+            is_said
+            and not block[0].islower()
+            and _SENTENCE_END.search(block)
+            and 4 * num_code <= len(lines)
+        ):
+            prose += len(block)
+    return 2 * prose > sum(map(len, blocks))
 
 
 def are_records(chunk: Chunk) -> bool:

@@ -5,14 +5,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
-from itertools import pairwise
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
 from foveate.documents.readers.speech.fillers import clean
 from foveate.documents.readers.speech.turns import match_turn
 from foveate.documents.structure import DocumentError, Landmark
 
-_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
+_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMING = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*")
 # A reading; a voice; a tag, a time within a cue, or a command of SubStation; a character reference.
 _MARKUP = re.compile(
@@ -68,7 +67,8 @@ def _lines(text: str) -> Iterator[_Line]:
     voice: str | None = None
     end = 0.0  # of the cue before
     is_webvtt = text.startswith("WEBVTT")
-    for written, following in pairwise([*text.split("\n"), ""]):
+    numbers = _numbers(text.split("\n"))
+    for index, written in enumerate(text.split("\n")):
         start, offset = offset, offset + len(written) + 1
         if match := _TIMING.match(written):
             end = _seconds(timing, 5) if timing else end
@@ -77,8 +77,7 @@ def _lines(text: str) -> Iterator[_Line]:
         # In SubRip, empty lines may be anywhere in a cue; in WebVTT, a line of blanks may begin it.
         if timing and is_webvtt and not written.strip() and (shown or not written):
             end, timing = _seconds(timing, 5), None
-        is_number = written.strip().isdecimal() and _TIMING.match(following)
-        if timing is None or is_number or not written.strip():
+        if timing is None or index in numbers or not written.strip():
             continue
         said, named = _unmarked(text, start, start + len(written))
         voice = named or voice
@@ -90,6 +89,21 @@ def _lines(text: str) -> Iterator[_Line]:
             said = said.part(str(said).index(words) + len(before), len(str(said))).stripped()
         if words not in previous:  # captions that roll up show each line twice
             yield _Line(said, begin, _seconds(timing, 5), voice, bool(named))
+
+
+def _numbers(lines: list[str]) -> set[int]:
+    """Return where the numbers of cues are: above their times, and again above blank lines."""
+    found: set[int] = set()
+    number = ""
+    for index in range(len(lines) - 1, 0, -1):
+        if _TIMING.match(lines[index]):
+            above = lines[index - 1].strip()
+            number = above if above.isdecimal() else ""
+        elif number and lines[index].strip() == number:
+            found.add(index)
+        elif lines[index].strip():
+            number = ""
+    return found
 
 
 def _unmarked(text: str, start: int, end: int) -> tuple[MappedText, str | None]:
@@ -166,7 +180,7 @@ def _begins_turn(turn: list[_Line], line: _Line) -> bool:
 
 def _seconds(timing: re.Match[str], group: int) -> float:
     hours, minutes, seconds, fraction = timing.group(group, group + 1, group + 2, group + 3)
-    return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds) + int(fraction) / 1000
+    return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds) + int(fraction or 0) / 1000
 
 
 def _clock(seconds: float) -> str:

@@ -132,6 +132,7 @@ class _Converter(tree.Builder):
         super().__init__()
         self.vocabulary = vocabulary
         self.before = ""  # the end of the current paragraph
+        self.deferred: list[Element] = []  # floats within it
 
     def blocks(self, part: Element, depth: int) -> Iterator[Block]:
         """Yield the blocks of a part or a section, whose depth counts from 1, or around some."""
@@ -171,14 +172,17 @@ class _Converter(tree.Builder):
         for element in elements:
             self.before = ""
             self.add(element, root)
+            self.add_deferred(root)
         return html.read_elements(root)
 
     def add(self, node: Element, parent: tree.Element) -> None:
-        """Write an element, unless it holds no content or would tear a sentence."""
+        """Write an element, unless it is hidden; one that would tear a sentence follows it."""
         name, vocabulary = node.tag, self.vocabulary
         if name in vocabulary.hidden or self.is_note_mark(node, parent):
             return
         is_torn = self.before.strip() and not _SENTENCE_END.search(self.before)
+        if not is_torn and (name == "disp-formula" or name in vocabulary.floats):
+            self.add_deferred(parent)
         if name == "math":
             self.add_formula(node, parent, {})
         elif name == "disp-formula":
@@ -189,13 +193,18 @@ class _Converter(tree.Builder):
                 self.element(parent, "div")  # ends the paragraph
                 self.before = ""
             self.show(" ", parent)
-        elif not (is_torn and name in vocabulary.floats):
+        elif is_torn and name in vocabulary.floats:
+            self.deferred.append(node)
+        else:
             tag = vocabulary.tags.get(name, "span")
             if name == "hi":
                 looks = _SCRIPT.search(f"{node.get('rend')} {node.get('rendition')}")
                 tag = looks[0] if looks else tag
             elif tag == "dt" and self.before.strip():  # a word of a sentence
                 tag = "span"
+            elif tag == "ul" and (style := _numbering(node)):
+                tag = "ol"
+                node.set("type", style)
             elif tag == "td" and parent.attributes.get("role") == "label":
                 tag = "th"
             role = {"role": _ROLES[tag]} if tag in _ROLES else {}
@@ -208,6 +217,16 @@ class _Converter(tree.Builder):
             self.before = self.before if tag in tree.INLINE else ""
             if name in ("l", "verse-line"):
                 self.show(" ", parent)
+            if tag not in tree.INLINE:
+                self.add_deferred(parent)
+
+    def add_deferred(self, parent: tree.Element) -> None:
+        """Write the floats of a paragraph that has ended."""
+        floats, self.deferred = self.deferred, []
+        for node in floats:
+            self.before = ""
+            self.add(node, parent)
+        self.before = "" if floats else self.before
 
     def add_content(self, node: Element, element: tree.Element) -> None:
         """Write the text and the elements in an element."""
@@ -243,7 +262,11 @@ class _Converter(tree.Builder):
     def is_note_mark(self, node: Element, parent: tree.Element) -> bool:
         """Return whether an element is the mark of a note or reference, and no part of the text."""
         kind = node.get("ref-type")
-        if kind in ("fn", "table-fn") or "fn-type" in node.attrib:
+        if (
+            kind in ("fn", "table-fn")
+            or node.get("type") in ("foot", "note", "noteAnchor")
+            or "fn-type" in node.attrib
+        ):
             return True
         if "bibr" not in (kind, node.get("type")):
             return False
@@ -257,6 +280,16 @@ class _Converter(tree.Builder):
 def _is_mixed(node: Element) -> bool:
     """Return whether an element holds text between its children."""
     return any((text or "").strip() for text in (node.text, *(child.tail for child in node)))
+
+
+def _numbering(node: Element) -> str:
+    """Return how the items of a list are numbered, as HTML says it; empty for bullets."""
+    style = node.get("list-type") or node.get("type") or node.get("rend") or ""
+    if style in ("alpha-lower", "roman-lower"):
+        return style[0].replace("r", "i")
+    if style in ("alpha-upper", "roman-upper"):
+        return style[0].upper().replace("R", "I")
+    return "1" if style in ("order", "ordered", "numbered") else ""
 
 
 def _label(node: Element, *, is_caption: bool) -> str:
