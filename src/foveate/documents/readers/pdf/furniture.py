@@ -26,7 +26,7 @@ _NUMBER = r"(?:\w{1,6}[-–])?(\d{1,4}|(?-i:[ivxlc]{1,7}|[IVXLC]{1,7}))\s*(?:页
 _TOTAL = r"(?:\s*(?:/|of|von|de|sur|van|av|di|из)\s*\d{1,4})?"
 _ONLY_NUMBER = re.compile(rf"\W*({_PAGE})?\s*{_NUMBER}{_TOTAL}\W*", re.I)
 _NAMED_NUMBER = re.compile(rf"(?<!\w){_PAGE}\s*(\d{{1,4}}){_TOTAL}\W*$", re.I)
-_PUNCTUATION = "\"'“”‘’«»()[]{}.,;:!?|•·–—-"
+_PUNCTUATION = "…\"'“”‘’«»()[]{}.,;:!?|•·–—-"
 _FEWEST_LINE_NUMBERS = 12
 
 

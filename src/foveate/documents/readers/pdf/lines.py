@@ -14,6 +14,7 @@ from foveate.documents.readers.pdf.words import Words
 from foveate.documents.scripts import is_mark, signs
 
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
+_FULL = 0.7  # of the width of a frame that a line of text takes, the least
 _NEAR = 3.0  # points by which the edge of a column may be missed
 _FEWEST_WORDS = 4  # in a line of prose
 _FEWEST_LINES = 4  # of a column of prose that begin at its edge
@@ -238,21 +239,32 @@ def _find_gutters(segments: Sequence[Segment], words: Words) -> list[tuple[float
 
 
 def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]]]:
-    """Separate notes in the margin from the main frame."""
+    """Separate notes in the margin from the main frame.
+
+    Notes stand beside full lines or none; what stands beside short ones is a cell of their row.
+    """
     main = _frame_of(segments)
     beside = [s for s in segments if s.right < main.left - _NEAR or s.left > main.right + _NEAR]
     if not beside:
         return [(main, list(segments))]
     chosen = {id(segment) for segment in beside}
     inside = [segment for segment in segments if id(segment) not in chosen]
-    rows = [(s.baseline - 2, s.baseline + 2) for s in inside]
-    # A number or bullet next to a line belongs to it.
-    hanging = [s for s in beside if any(a <= s.baseline <= b for a, b in rows) and s.width < 40]
-    if hanging:
-        attached = {id(segment) for segment in hanging}
-        inside += hanging
-        beside = [segment for segment in beside if id(segment) not in attached]
-    return [(main, inside)] + ([(_frame_of(beside), beside)] if beside else [])
+    room = _FULL * (main.right - main.left)
+    baselines = np.array([segment.baseline for segment in inside])
+    is_full = np.array([segment.width > room for segment in inside])
+    rows = [np.abs(baselines - segment.baseline) < 2 for segment in beside]
+    in_row = [segment for segment, row in zip(beside, rows, strict=True) if row.any()]
+    cells = [s for s, row in zip(beside, rows, strict=True) if row.any() and not is_full[row].any()]
+    if len(cells) > 0.5 * len(in_row):
+        hanging = in_row
+        main = Frame(
+            min(main.left, *(s.left for s in cells)), max(main.right, *(s.right for s in cells))
+        )
+    else:  # a number or bullet next to a line belongs to it
+        hanging = [segment for segment in in_row if segment.width < 40]
+    attached = {id(segment) for segment in hanging}
+    notes = [segment for segment in beside if id(segment) not in attached]
+    return [(main, inside + hanging)] + ([(_frame_of(notes), notes)] if notes else [])
 
 
 def _frame_of(segments: Sequence[Segment]) -> Frame:
@@ -294,11 +306,12 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
     highest = np.minimum.reduceat(places[:, 4], starts)
     lowest = np.maximum.reduceat(places[:, 4], starts)
     lines: list[Line] = []
-    for row, (
+    for number, row, (
         indices,
         row_glued,
         cells,
     ), first, corners, styled, size, is_even, spread in zip(
+        range(len(rows)),
         rows,
         ordered,
         starts.tolist(),
@@ -326,7 +339,9 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
             row_glued[1] = False
         if max(baseline - spread[0], spread[1] - baseline) > _RAISED * size:
             texts = _write_marks(texts, row_glued, own, baseline, size)
-        cells = [] if _is_stretched(own, cells, frame) else cells
+        around = rows[max(number - 1, 0) : number] + rows[number + 1 : number + 2]
+        if cells and _is_stretched(own, cells, frame) and not _is_aligned(row, around):
+            cells = []
         lines.append(
             Line(page, texts, tuple(row_glued), own, tuple(cells), left, top, right, bottom,
                  baseline, size, bold, italic, mono, math, frame)
@@ -442,7 +457,20 @@ def _fours(table: NDArray[Any]) -> list[Four]:
 
 def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame) -> bool:
     """Return whether a line has wide gaps only because its words fill the width of its frame."""
-    if len(cells) < 2 or boxes[-1, 2] < frame.right - _NEAR:
+    if len(cells) < 2 or abs(boxes[-1, 2] - frame.right) > _NEAR:
         return False
     gaps = boxes[2:, 0] - boxes[1:-1, 2]  # the first word may be the mark of an item
     return bool(gaps.min() > _ALIKE * gaps.max())
+
+
+def _is_aligned(row: Sequence[Segment], around: Sequence[Sequence[Segment]]) -> bool:
+    """Return whether cells of a row, but for the first, stand at an edge of some beside it."""
+    for other in around:
+        edges = [(cell.left, cell.right) for cell in other[1:]]
+        shared = sum(
+            any(min(abs(c.left - left), abs(c.right - right)) < 1 for left, right in edges)
+            for c in row[1:]
+        )
+        if shared > 0.5 * (len(row) - 1):
+            return True
+    return False

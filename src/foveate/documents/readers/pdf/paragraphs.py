@@ -26,7 +26,7 @@ NUMBERING = re.compile(
 )
 SECTION_NUMBER = re.compile(r"§+\s*\d{1,5}[a-z]?\.?\s+(?=\w)")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
-_ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
+_ENDS_IN_NUMBER = re.compile(r"(?<![\w.,])([0-9]{1,4}|[ivxlc]{1,6})$")
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _TERMINAL = tuple('.!?。！？”"»)')
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
@@ -123,9 +123,15 @@ def find_blocks(pages: Sequence[list[Line]], typography: Typography) -> list[Tex
 
 
 def _without_contents(lines: Sequence[Line]) -> list[Line]:
-    """Leave out tables of contents: lines with leaders, and the lines between them."""
+    """Leave out tables of contents: lines with leaders, and the lines between them.
+
+    Their numbers grow, as prices do not.
+    """
     leading = [number for number, line in enumerate(lines) if _LEADERS.search(line.text)]
-    if len(leading) < 3:
+    ends = [_ENDS_IN_NUMBER.search(lines[number].text) for number in leading]
+    pages = [int(end[1]) for end in ends if end and end[1].isdigit()]
+    falls = sum(one > other for one, other in pairwise(pages))
+    if len(leading) < 3 or sum(map(bool, ends)) < 0.7 * len(leading) or falls > len(pages) // 8:
         return list(lines)
     superfluous = set(leading)
     near = {number + shift for number in leading for shift in range(-4, 5)}
