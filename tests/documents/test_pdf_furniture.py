@@ -57,7 +57,12 @@ EDGES = st.sampled_from(
     [
         *("Mill of Lund", "Page {page}", "- {page} -", "Chapter on pilots     {page}", "{page}"),
         *("Invoice {page}", "Number {far}", "Total due: {far} crowns", "{far} crowns", "{far}"),
-        *("Paid on {page} May.", "Of the {far} mills, none is left.", "Account 77-{far}", "{far}|A"),
+        *(
+            "Paid on {page} May.",
+            "Of the {far} mills, none is left.",
+            "Account 77-{far}",
+            "{far}|A",
+        ),
     ]
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from foveate.documents.numerals import roman_number
-from foveate.documents.readers.pdf.lines import Line, Segment
+from foveate.documents.readers.pdf.lines import Line, Segment, group_rows
 from foveate.documents.readers.pdf.paragraphs import has_note_mark
 from foveate.documents.readers.pdf.words import Words
 
@@ -27,7 +27,6 @@ _TOTAL = r"(?:\s*(?:/|of|von|de|sur|van|av|di|из)\s*\d{1,4})?"
 _ONLY_NUMBER = re.compile(rf"\W*({_PAGE})?\s*{_NUMBER}{_TOTAL}\W*", re.I)
 _NAMED_NUMBER = re.compile(rf"(?<!\w){_PAGE}\s*(\d{{1,4}}){_TOTAL}\W*$", re.I)
 _PUNCTUATION = "…\"'“”‘’«»()[]{}.,;:!?|•·–—-"
-_FEWEST_LINE_NUMBERS = 12
 
 
 @dataclass(slots=True)
@@ -124,7 +123,9 @@ def _numbers(row: _Row) -> Iterator[tuple[int | None, str]]:
         yield None, row.text[: found.start()].strip()
 
 
-def _furniture(pages: Sequence[list[_Row]], lines: Sequence[list[Line]], usual: float) -> list[_Row]:
+def _furniture(
+    pages: Sequence[list[_Row]], lines: Sequence[list[Line]], usual: float
+) -> list[_Row]:
     """Return the rows that are furniture, set apart from the text, which is of the usual size."""
     rows = [row for page in pages for row in page]
     fewest = 1 if len(pages) < 4 else 2
@@ -154,8 +155,10 @@ def _furniture(pages: Sequence[list[_Row]], lines: Sequence[list[Line]], usual: 
     for page in pages:
         found = list(
             takewhile(
-                lambda row: id(row) in certain
-                or (id(row) in alike and all(map(kept.__contains__, _words(shown[id(row)])))),
+                lambda row: (
+                    id(row) in certain
+                    or (id(row) in alike and all(map(kept.__contains__, _words(shown[id(row)]))))
+                ),
                 page,
             )
         )
@@ -206,23 +209,45 @@ def _heads_table(row: _Row) -> bool:
     return all(np.abs(below - left).min() < _SAME_HEIGHT for left in lefts.tolist())
 
 
-def drop_line_numbers(segments: Sequence[Segment], words: Words) -> list[Segment]:
-    """Leave out the line numbers that manuscripts for review have in the margin."""
-    numbers = [
-        segment
-        for segment in segments
-        if len(segment.words) == 1 and words.texts[segment.words[0]].isdigit()
-    ]
-    edges: Counter[int] = Counter(round(segment.right / 4) for segment in numbers)
+def drop_line_numbers(segments: Sequence[Segment], words: Words, known: set[int]) -> list[Segment]:
+    """Leave out numbers of lines in the margin: outside of all text, they count its lines.
+
+    Where each line has a number, lines have to run on, too, unlike the rows of a table. `known`
+    holds the places of such numbers on earlier pages, for pages that have few of them.
+    """
+    texts = [words.texts[s.words[0]] if len(s.words) == 1 else "" for s in segments]
+    lone = [s for s, text in zip(segments, texts, strict=True) if text.isdecimal()]
+    others = [s for s, text in zip(segments, texts, strict=True) if not text.isdecimal()]
+    if not lone or not others:
+        return list(segments)
+    left, right = min(s.left for s in others), max(s.right for s in others)
+    columns: defaultdict[int, list[Segment]] = defaultdict(list)
+    for segment in lone:
+        if segment.right < left:
+            columns[round(segment.right / _SAME_HEIGHT)].append(segment)
+        elif segment.left > right:
+            columns[-round(segment.left / _SAME_HEIGHT)].append(segment)
     superfluous: set[int] = set()
-    for edge, count in edges.items():
-        if count < _FEWEST_LINE_NUMBERS:
-            continue
-        column = [s for s in numbers if abs(s.right / 4 - edge) <= 1]
-        column.sort(key=lambda segment: segment.baseline)
-        values = [int(words.texts[segment.words[0]]) for segment in column]
-        steps = Counter(b - a for a, b in pairwise(values))
-        step, times = steps.most_common(1)[0]
-        if step in (1, 5) and times > 0.7 * len(values):
+    for place in list(columns):
+        column = [s for shift in (-1, 0, 1) for s in columns.get(place + shift, ())]
+        if place in known or _count_lines(column, others, words):
+            known.add(place)
             superfluous.update(map(id, column))
     return [segment for segment in segments if id(segment) not in superfluous]
+
+
+def _count_lines(column: list[Segment], others: Sequence[Segment], words: Words) -> bool:
+    """Return whether the numbers of a column grow by as many as there are lines between them."""
+    column.sort(key=lambda segment: segment.baseline)
+    rows = group_rows([*column, *(s for s in others if s.width > 2 * s.size)])
+    at = {id(segment): index for index, row in enumerate(rows) for segment in row}
+    values = [(int(words.texts[s.words[0]]), at[id(s)]) for s in column]
+    steps = [(other[0] - one[0], other[1] - one[1]) for one, other in pairwise(values)]
+    right = sum(by == lines for by, lines in steps)
+    if right < 2 or right < 0.7 * len(steps):
+        return False
+    margin = set(map(id, column))
+    beside = [[s for s in rows[row] if id(s) not in margin][:1] for _, row in values]
+    firsts = [words.texts[segment.words[0]][0] for row in beside for segment in row]
+    runs_on = sum(f.isalpha() and not f.isupper() for f in firsts) > 0.3 * len(firsts)
+    return max(by for by, _ in steps) > 1 or (right > 2 and runs_on)
