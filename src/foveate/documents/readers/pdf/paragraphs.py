@@ -118,7 +118,9 @@ def find_blocks(pages: Sequence[list[Line]], typography: Typography) -> list[Tex
     for lines in pages:
         lines = _without_contents(lines)
         for _, group in groupby(lines, key=lambda line: id(line.frame)):
-            blocks.extend(_blocks_of_frame(list(group), typography))
+            last = next((block for block in reversed(blocks) if block.kind != "footnote"), None)
+            above = last.lines if last and last.kind == "table" else []
+            blocks.extend(_blocks_of_frame(list(group), typography, above))
     return blocks
 
 
@@ -147,7 +149,9 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
     return [line for number, line in enumerate(lines) if number not in superfluous]
 
 
-def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[TextBlock]:
+def _blocks_of_frame(
+    lines: list[Line], typography: Typography, above: Sequence[Line]
+) -> Iterator[TextBlock]:
     notes = _footnote_start(lines, typography)
     body, footnotes = lines[:notes], lines[notes:]
     code = _find_code(body, typography)
@@ -155,7 +159,7 @@ def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[Text
     mathematical = {n for start, end in formulas.items() for n in range(start, end)}
     tables = {
         start: end
-        for start, end in find_tables(body)
+        for start, end in find_tables(body, above)
         if start not in code
         and len(mathematical.intersection(range(start, end))) < 0.5 * (end - start)
     }
