@@ -13,7 +13,9 @@ from foveate.documents.readers.pdf.tables import continues
 _ENTRY = re.compile(r"^(\[[^\]]{1,12}\]|\d{1,3}\.)(?=\s|$)")
 _ENDED = tuple(".!?。！？:：")
 _INTERRUPTING = ("table", "caption", "footnote", "formula")
-_CONTINUED = re.compile(r"\b(continued|cont|fortsetzung|fortgesetzt|suite|continuación|segue)\b", re.I)
+_CONTINUED = re.compile(
+    r"\b(continued|cont|fortsetzung|fortgesetzt|suite|continuación|segue)\b", re.I
+)
 
 
 def join_flow(blocks: Sequence[TextBlock]) -> list[TextBlock]:

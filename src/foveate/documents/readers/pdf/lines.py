@@ -1,5 +1,6 @@
 """Lines of a page in reading order, from its words: rows, columns, and what spans columns."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ _NEAR = 3.0  # points by which the edge of a column may be missed
 _FEWEST_WORDS = 4  # in a line of prose
 _FEWEST_LINES = 4  # of a column of prose that begin at its edge
 _INDENT = 40.0  # points by which lines of a column may be indented
+_DROP_CAP = 1.8  # times the usual size, the least of a letter that begins several lines
 _HIGHEST = 1.2  # sizes between the baselines of a line and of a mark in it
 SMALL = 0.85  # of the size of a line: that of a mark in it
 _RAISED = 0.1  # sizes between the baselines of a line and of a small mark, the least
@@ -130,6 +132,7 @@ def find_segments(words: Words) -> list[Segment]:
     """Group words that were written one after the other on one baseline."""
     if not words.texts:
         return []
+    _place_drop_caps(words)
     boxes, sizes, baselines = words.boxes, words.sizes, words.baselines
     large = np.maximum(sizes[1:], sizes[:-1])
     gaps = boxes[1:, 0] - boxes[:-1, 2]
@@ -160,6 +163,49 @@ def find_segments(words: Words) -> list[Segment]:
             strict=True,
         )
     ]
+
+
+def _place_drop_caps(words: Words) -> None:
+    """Put large first letters into the first of the lines beside them, which all begin with them.
+
+    Changes the places of those words.
+    """
+    boxes, baselines, sizes = words.boxes, words.baselines, words.sizes
+    usual = float(np.median(sizes))
+    for cap in np.flatnonzero((sizes > _DROP_CAP * usual) & (words.lengths < 3)).tolist():
+        text = words.texts[cap]
+        left, _, right, _ = boxes[cap].tolist()
+        beside = np.flatnonzero(
+            (boxes[:, 0] > right - 0.1 * usual)
+            & (boxes[:, 0] < right + 1.5 * usual)
+            & (baselines > baselines[cap] - sizes[cap])
+            & (baselines < baselines[cap] + 0.5 * usual)
+            & (sizes < sizes[cap] / _DROP_CAP)
+        )
+        beside = beside[np.lexsort([boxes[beside, 0], baselines[beside]])]
+        beside = beside[np.diff(baselines[beside], prepend=-usual) > 0.5 * usual]
+        if len(beside) < 2 or not text[-1].isupper() or not all(map(_is_opening, text[:-1])):
+            continue
+        first, start = int(beside[0]), float(boxes[beside, 0].min())
+        if _begins_word(text, words.texts[first]):
+            right = float(boxes[first, 0])
+        boxes[beside[1:], 0] = left
+        boxes[cap] = left, boxes[first, 1], min(right, start), boxes[first, 3]
+        baselines[cap], sizes[cap] = baselines[first], sizes[first]
+        words.glued[first] = right > boxes[first, 0] - 0.1
+
+
+def _is_opening(character: str) -> bool:
+    return unicodedata.category(character) in ("Pi", "Ps", "Po")
+
+
+def _begins_word(letter: str, rest: str) -> bool:
+    """Return whether a drop cap is a letter of the word after it, not the word "A" or "I"."""
+    from wordfreq import zipf_frequency
+
+    if letter[-1] not in "AI":
+        return True
+    return bool(zipf_frequency(letter[-1] + rest, "en") >= zipf_frequency(rest, "en"))
 
 
 def find_frames(segments: Sequence[Segment], words: Words) -> list[tuple[Frame, list[Segment]]]:
@@ -256,15 +302,15 @@ def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]
     in_row = [segment for segment, row in zip(beside, rows, strict=True) if row.any()]
     cells = [s for s, row in zip(beside, rows, strict=True) if row.any() and not is_full[row].any()]
     if len(cells) > 0.5 * len(in_row):
-        hanging = in_row
-        main = Frame(
-            min(main.left, *(s.left for s in cells)), max(main.right, *(s.right for s in cells))
-        )
+        left, right = min(s.left for s in cells), max(s.right for s in cells)
+        main = Frame(min(main.left, left), max(main.right, right))
+        hanging = in_row + [s for s in beside if main.left <= s.left and s.right <= main.right]
     else:  # a number or bullet next to a line belongs to it
         hanging = [segment for segment in in_row if segment.width < 40]
     attached = {id(segment) for segment in hanging}
     notes = [segment for segment in beside if id(segment) not in attached]
-    return [(main, inside + hanging)] + ([(_frame_of(notes), notes)] if notes else [])
+    inside += [segment for segment in beside if id(segment) in attached]
+    return [(main, inside)] + ([(_frame_of(notes), notes)] if notes else [])
 
 
 def _frame_of(segments: Sequence[Segment]) -> Frame:

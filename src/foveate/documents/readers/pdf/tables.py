@@ -10,8 +10,9 @@ import numpy as np
 from foveate.documents.readers.pdf.lines import Line
 
 _MARKER = re.compile(r"^([•‣▪■●○◦–—\-*∗·►✓]|\(?[0-9A-Za-z]{1,3}[.)]|\[\d+\]|(\d+\.)*\d+\.?)$")
-_NUMERIC = re.compile(r"^[\W\d]*\d[\W\d]*[a-zA-Z%]{0,3}$")
+_NUMERIC = re.compile(r"^\W*\d")
 _NEAR = 3.0  # points by which a cell may miss the edge of its column
+_CLOSE = 1.4  # sizes between the baselines of two lines of a cell, the most
 _WIDEST_GAP = 3.0  # sizes between the baselines of two rows of a table
 
 CellBounds = tuple[int, int]
@@ -50,7 +51,11 @@ def find_tables(lines: Sequence[Line], above: Sequence[Line] = ()) -> list[tuple
             continue
         end = _table_end(lines, number)
         rows = [line for line in lines[number:end] if is_row(line)]
-        if (not number and continues(above, lines[0])) or len(rows) >= 3 or (len(rows) == 2 and all(len(line.cells) > 1 for line in rows)):
+        if (
+            (not number and continues(above, lines[0]))
+            or len(rows) >= 3
+            or (len(rows) == 2 and all(len(line.cells) > 1 for line in rows))
+        ):
             found.append((number, end))
             number = end
         else:
@@ -72,6 +77,13 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
             line.frame.right - line.frame.left
         ):
             break
+    row = lines[last_row]
+    lefts = row.boxes[list(row.cells), 0] if is_row(row) else np.zeros(0)
+    for line, above in zip(lines[last_row + 1 :], lines[last_row:], strict=False):
+        is_close = 0 < line.baseline - above.baseline < _CLOSE * line.size
+        if not (is_close and len(lefts) and np.abs(lefts - line.left).min() < _NEAR):
+            break
+        last_row += 1  # more of its last cells
     return last_row + 1
 
 
