@@ -233,7 +233,7 @@ class Composer:
         """
         if len(end) > 1 and end.endswith("-") and end[-2].isalnum():
             second = _LETTERS.match(word)
-            first = _LETTERS.findall(end) if end[-2].isalpha() else ()
+            first = _LETTERS.findall(end) if end[-2].isalpha() else []
             if second and first and self._joins(first[-1], second[0], word[second.end() :]):
                 return " ", False
             if not second:
