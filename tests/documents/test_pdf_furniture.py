@@ -124,6 +124,22 @@ def test_contents_are_left_out():
     assert ". . ." not in document.text
 
 
+def test_contents_that_go_on_without_leaders_are_left_out():
+    writer = Writer()
+    for number in range(1, 9):
+        writer.text(72, 100 + number * PITCH, f"{number} Chapter on pilots . . . . . . {number}")
+    writer.page()
+    for number, entry in ((9, "IX Tides"), (10, "X Index")):
+        writer.text(72, number * 20, entry, "Times-Bold", 12)
+        writer.text(500, number * 20, str(number), "Times-Bold", 12)
+    writer.page()
+    writer.text(72, 80, "1 Pilots", "Times-Bold", 14)
+    writer.column(72, 100, 440, LOREM * 3)
+    writer.page()
+    document = document_of(writer.bytes())
+    assert [section.title for section in document.sections] == ["1 Pilots"]
+
+
 def contract():
     """Pages without heads that begin with a short line, after contents without leaders."""
     writer = Writer()

@@ -50,7 +50,7 @@ _CLOSING = frozenset(".,;:!?)]}”’»。，；：！？）」』")
 _SHORT = re.compile(r"^([A-Za-zµ\d]{1,2})?$")  # what may have exponents: symbols, units, nothing
 
 _RARE = 3.0  # the frequency of a word that is hardly one
-_BETTER_KNOWN = 2.0  # powers of ten by which two words have to be more frequent than one
+_BETTER_KNOWN = 2.3  # powers of ten by which two words have to be more frequent than one
 
 _COMPOUNDING = name_set("de nl sv da nb no fi hu is")
 """Languages that write compounds as one word: a hyphen before a small letter is never theirs."""

@@ -444,7 +444,7 @@ class _PageReader:
             self._fonts[key] = len(self._font_list)
             plain = name.split("+", 1)[-1]
             is_mono = bool(_MONO.search(plain)) or (
-                bool(flags.value & _FIXED_PITCH) and not _WIDE.search(plain)
+                bool(flags.value & _FIXED_PITCH) and not _UNEVEN.search(plain)
             )
             self._font_list.append(
                 Font(
@@ -521,7 +521,7 @@ def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDA
 _WHITE = np.array(
     [0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32
 )
-_WIDE = re.compile(
-    r"song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
+_UNEVEN = re.compile(  # fonts that are often said to have a fixed pitch, and have none
+    r"sans|serif|times|helvet|arial|song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
     re.I,
 )

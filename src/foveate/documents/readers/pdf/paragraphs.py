@@ -115,8 +115,9 @@ def study(lines: Sequence[Line]) -> Typography:
 def find_blocks(pages: Sequence[list[Line]], typography: Typography) -> list[TextBlock]:
     """Group the lines of each page, which are in reading order, into blocks."""
     blocks: list[TextBlock] = []
-    for lines in pages:
-        lines = _without_contents(lines)
+    reached = 0
+    for page in pages:
+        lines, reached = _without_contents(page, reached)
         for _, group in groupby(lines, key=lambda line: id(line.frame)):
             last = next((block for block in reversed(blocks) if block.kind != "footnote"), None)
             above = last.lines if last and last.kind == "table" else []
@@ -124,29 +125,37 @@ def find_blocks(pages: Sequence[list[Line]], typography: Typography) -> list[Tex
     return blocks
 
 
-def _without_contents(lines: Sequence[Line]) -> list[Line]:
+def _without_contents(lines: Sequence[Line], reached: int) -> tuple[list[Line], int]:
     """Leave out tables of contents: lines with leaders, and the lines between them.
 
-    Their numbers grow, as prices do not.
+    Their numbers grow, as prices do not. `reached` is the last number of a table that the page
+    before ends with, and that goes on here; returned is that of this page, or 0.
     """
+    ends = [_ENDS_IN_NUMBER.search(line.text) for line in lines]
+    pages = [int(end[1]) if end and end[1].isdigit() else 0 for end in ends]
     leading = [number for number, line in enumerate(lines) if _LEADERS.search(line.text)]
-    ends = [_ENDS_IN_NUMBER.search(lines[number].text) for number in leading]
-    pages = [int(end[1]) for end in ends if end and end[1].isdigit()]
-    falls = sum(one > other for one, other in pairwise(pages))
-    if len(leading) < 3 or sum(map(bool, ends)) < 0.7 * len(leading) or falls > len(pages) // 8:
-        return list(lines)
-    superfluous = set(leading)
-    near = {number + shift for number in leading for shift in range(-4, 5)}
-    for number in sorted(near.intersection(range(len(lines)))):
-        line = lines[number]
-        if _ENDS_IN_NUMBER.search(line.text) or (
-            number + 1 in superfluous and not line.text.endswith(".")
-        ):
-            superfluous.add(number)
+    superfluous: set[int] = set()
+    for number, page in enumerate(pages if reached else ()):
+        if page < reached:
+            break
+        superfluous.add(number)
+        reached = page
+    own = [pages[number] for number in leading if pages[number]]
+    falls = sum(one > other for one, other in pairwise(own))
+    counted = sum(bool(ends[number]) for number in leading)
+    if len(leading) >= 3 and counted >= 0.7 * len(leading) and falls <= len(own) // 8:
+        superfluous.update(leading)
+        for number in [*range(len(lines)), *range(len(lines) - 1, -1, -1)]:
+            if ends[number] and not superfluous.isdisjoint(range(number - 4, number + 5)):
+                superfluous.add(number)
+    elif len(superfluous) < len(lines):
+        reached = 0
     for number in range(len(lines) - 2, -1, -1):  # first lines of entries that take two
         if number + 1 in superfluous and number - 1 in superfluous:
             superfluous.add(number)
-    return [line for number, line in enumerate(lines) if number not in superfluous]
+    last = len(lines) - 1
+    reached = max(pages[last], reached) if last in superfluous else 0
+    return [line for number, line in enumerate(lines) if number not in superfluous], reached
 
 
 def _blocks_of_frame(
