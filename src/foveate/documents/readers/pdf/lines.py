@@ -290,26 +290,23 @@ def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]
     Notes stand beside full lines or none; what stands beside short ones is a cell of their row.
     """
     main = _frame_of(segments)
-    beside = [s for s in segments if s.right < main.left - _NEAR or s.left > main.right + _NEAR]
-    if not beside:
+    outside = [s.right < main.left - _NEAR or s.left > main.right + _NEAR for s in segments]
+    if not any(outside):
         return [(main, list(segments))]
-    chosen = {id(segment) for segment in beside}
-    inside = [segment for segment in segments if id(segment) not in chosen]
-    room = _FULL * (main.right - main.left)
+    inside = [s for s, is_outside in zip(segments, outside, strict=True) if not is_outside]
+    beside = [s for s, is_outside in zip(segments, outside, strict=True) if is_outside]
+    whole = Frame(min(s.left for s in segments), max(s.right for s in segments))
+    width = main.right - main.left
+    is_full = np.array([segment.width > _FULL * width for segment in inside])
     baselines = np.array([segment.baseline for segment in inside])
-    is_full = np.array([segment.width > room for segment in inside])
-    rows = [np.abs(baselines - segment.baseline) < 2 for segment in beside]
-    in_row = [segment for segment, row in zip(beside, rows, strict=True) if row.any()]
-    cells = [s for s, row in zip(beside, rows, strict=True) if row.any() and not is_full[row].any()]
-    if len(cells) > 0.5 * len(in_row):
-        left, right = min(s.left for s in cells), max(s.right for s in cells)
-        main = Frame(min(main.left, left), max(main.right, right))
-        hanging = in_row + [s for s in beside if main.left <= s.left and s.right <= main.right]
-    else:  # a number or bullet next to a line belongs to it
-        hanging = [segment for segment in in_row if segment.width < 40]
-    attached = {id(segment) for segment in hanging}
-    notes = [segment for segment in beside if id(segment) not in attached]
-    inside += [segment for segment in beside if id(segment) in attached]
+    in_row = np.abs(np.array([[s.baseline] for s in beside]) - baselines) < 2
+    has_text, has_full = in_row.any(axis=1), in_row[:, is_full].any(axis=1)
+    if width < 0.4 * (whole.right - whole.left) or has_full.sum() < 0.5 * has_text.sum():
+        return [(whole, list(segments))]
+    notes: list[Segment] = []
+    for segment, is_row in zip(beside, has_text.tolist(), strict=True):
+        # A number or bullet next to a line belongs to it.
+        (inside if is_row and segment.width < 40 else notes).append(segment)
     return [(main, inside)] + ([(_frame_of(notes), notes)] if notes else [])
 
 
