@@ -131,30 +131,35 @@ def _without_contents(lines: Sequence[Line], reached: int) -> tuple[list[Line], 
     Their numbers grow, as prices do not. `reached` is the last number of a table that the page
     before ends with, and that goes on here; returned is that of this page, or 0.
     """
-    ends = [_ENDS_IN_NUMBER.search(line.text) for line in lines]
-    pages = [int(end[1]) if end and end[1].isdigit() else 0 for end in ends]
     leading = [number for number, line in enumerate(lines) if _LEADERS.search(line.text)]
+    ends = {
+        number: int(end[1]) if end[1].isdigit() else 0
+        for number, line in enumerate(lines)
+        if (end := _ENDS_IN_NUMBER.search(line.text))
+        and (number in leading or line.boxes[-1, 0] - line.boxes[-2:, 2].min() > line.size)
+    }
     superfluous: set[int] = set()
-    for number, page in enumerate(pages if reached else ()):
-        if page < reached:
+    for number in range(len(lines)) if reached else ():
+        if ends.get(number, -1) < reached:
             break
         superfluous.add(number)
-        reached = page
-    own = [pages[number] for number in leading if pages[number]]
+        reached = ends[number]
+    own = [ends[number] for number in leading if ends.get(number)]
     falls = sum(one > other for one, other in pairwise(own))
-    counted = sum(bool(ends[number]) for number in leading)
-    if len(leading) >= 3 and counted >= 0.7 * len(leading) and falls <= len(own) // 8:
+    if (
+        len(leading) >= 3
+        and len(ends.keys() & set(leading)) >= 0.7 * len(leading)
+        and falls <= len(own) // 8
+    ):
         superfluous.update(leading)
-        for number in [*range(len(lines)), *range(len(lines) - 1, -1, -1)]:
-            if ends[number] and not superfluous.isdisjoint(range(number - 4, number + 5)):
+        for number in [*ends, *reversed(ends)]:
+            if not superfluous.isdisjoint(range(number - 4, number + 5)):
                 superfluous.add(number)
-    elif len(superfluous) < len(lines):
-        reached = 0
     for number in range(len(lines) - 2, -1, -1):  # first lines of entries that take two
         if number + 1 in superfluous and number - 1 in superfluous:
             superfluous.add(number)
     last = len(lines) - 1
-    reached = max(pages[last], reached) if last in superfluous else 0
+    reached = max(ends.get(last, 0), reached) if last in superfluous else 0
     return [line for number, line in enumerate(lines) if number not in superfluous], reached
 
 
