@@ -96,7 +96,7 @@ def test_turned_pages_and_watermarks():
 
 
 @pytest.mark.parametrize(
-    ("step", "count", "x"), [(1, 30, 40), (1, 6, 40), (5, 20, 40), (1, 9, 570)]
+    ("step", "count", "x"), [(1, 30, 40), (1, 6, 40), (5, 20, 40), (1, 9, 570), (1, 9, 54)]
 )
 def test_line_numbers_of_manuscripts_are_left_out(step, count, x):
     """Whether each line or every fifth has a number, and also where the last page has few."""

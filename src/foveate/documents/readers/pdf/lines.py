@@ -137,10 +137,12 @@ def find_segments(words: Words) -> list[Segment]:
     large = np.maximum(sizes[1:], sizes[:-1])
     gaps = boxes[1:, 0] - boxes[:-1, 2]
     falls = np.abs(np.diff(baselines))
-    same = (falls < 0.5 * large) & (gaps < _CELL_GAP * large) & (gaps > -0.5 * large)
+    is_small = np.minimum(sizes[1:], sizes[:-1]) < SMALL * large  # as the numbers of lines are
+    widest = np.where(is_small, 0.6, _CELL_GAP) * large
+    same = (falls < 0.5 * large) & (gaps < widest) & (gaps > -0.5 * large)
     # A mark, however high or low, touches what it belongs to, and is smaller or returns.
     touching = (falls < _HIGHEST * large) & (gaps < 0.4 * large) & (gaps > -0.3 * large)
-    mark = touching & (np.minimum(sizes[1:], sizes[:-1]) < SMALL * large)
+    mark = touching & is_small
     returns = touching[1:] & touching[:-1] & (np.abs(baselines[2:] - baselines[:-2]) < 0.5)
     mark[1:] |= returns
     mark[:-1] |= returns
