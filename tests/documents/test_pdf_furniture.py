@@ -86,6 +86,22 @@ def test_no_word_that_stands_once_is_lost(sheets, is_first_alone):
     assert {word for word in once if word not in text} <= set("123456")
 
 
+@pytest.mark.parametrize(
+    ("label", "foot"), [("Invoice", "Page {}"), ("Invoice", "{}"), ("Invoice No.", "")]
+)
+def test_numbers_that_count_like_pages_stay(label, foot):
+    writer = Writer()
+    for page in range(1, 6):
+        writer.text(72, 50, label)
+        writer.text(400, 50, str(2040 + page))
+        writer.column(72, 100, 440, LOREM)
+        writer.text(72, 770, foot.format(page))
+        writer.page()
+    text = document_of(writer.bytes()).text
+    assert all(str(2040 + page) in text for page in range(1, 6))
+    assert "Page" not in text
+
+
 def test_a_head_of_three_cells_above_its_rows_stays():
     writer = Writer()
     for page in range(3):

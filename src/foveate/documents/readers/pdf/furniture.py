@@ -26,6 +26,7 @@ _NUMBER = r"(?:\w{1,6}[-–])?(\d{1,4}|(?-i:[ivxlc]{1,7}|[IVXLC]{1,7}))\s*(?:页
 _TOTAL = r"(?:\s*(?:/|of|von|de|sur|van|av|di|из)\s*\d{1,4})?"
 _ONLY_NUMBER = re.compile(rf"\W*({_PAGE})?\s*{_NUMBER}{_TOTAL}\W*", re.I)
 _NAMED_NUMBER = re.compile(rf"(?<!\w){_PAGE}\s*(\d{{1,4}}){_TOTAL}\W*$", re.I)
+_LABEL = re.compile(r"(:|\b(no|nr|number|nummer|numéro|número)\.?|[#№º°])$")
 _PUNCTUATION = "…\"'“”‘’«»()[]{}.,;:!?|•·–—-"
 
 
@@ -70,13 +71,13 @@ def remove_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> l
     superfluous: set[int] = set()
     body = Counter(round(line.size) for lines in pages for line in lines if line.mono < 0.5)
     usual = body.most_common(1)[0][0] if body else 0
-    for is_top in (True, False):
-        rows = [
-            _edge_rows(index, lines, height, is_top)
-            for index, (lines, height) in enumerate(zip(pages, heights, strict=True))
-        ]
-        for row in _furniture(rows, pages, usual):
-            superfluous.update(map(id, row.lines))
+    edges = [
+        _edge_rows(index, lines, height, is_top)
+        for is_top in (True, False)
+        for index, (lines, height) in enumerate(zip(pages, heights, strict=True))
+    ]
+    for row in _furniture(edges, pages, usual):
+        superfluous.update(map(id, row.lines))
     return [[line for line in lines if id(line) not in superfluous] for lines in pages]
 
 
@@ -124,22 +125,29 @@ def _numbers(row: _Row) -> Iterator[tuple[int | None, str]]:
 
 
 def _furniture(
-    pages: Sequence[list[_Row]], lines: Sequence[list[Line]], usual: float
+    edges: Sequence[list[_Row]], pages: Sequence[list[Line]], usual: float
 ) -> list[_Row]:
     """Return the rows that are furniture, set apart from the text, which is of the usual size."""
-    rows = [row for page in pages for row in page]
+    rows = [row for edge in edges for row in edge]
     fewest = 1 if len(pages) < 4 else 2
     counting = [(offset, row) for row in rows for offset, _ in row.numbers]
     counted = {(key, id(row)) for key, row in _recurring(counting, fewest)}
     shown: dict[int, str] = {}  # their words without the page's own number
-    for row in rows:
-        rests = [rest for offset, rest in row.numbers if (offset, id(row)) in counted]
-        shown[id(row)] = min(rests, key=len, default=row.text)
+    own: dict[int, int | None] = {}  # a page has one number, and others are those of invoices
+    for row, offset, rest in sorted(
+        ((one, *number) for one in rows for number in one.numbers),
+        key=lambda found: (found[1] is not None, len(found[2]) > 0, abs(found[1] or 0)),
+    ):
+        is_own = not rest or own.get(row.page, offset) == offset
+        if (offset, id(row)) in counted and is_own and not _LABEL.search(rest):
+            own.setdefault(row.page, offset)
+            shown.setdefault(id(row), rest)
+    shown = {id(row): shown.get(id(row), row.text) for row in rows}
     certain = {id(row) for _, row in _recurring([(shown[id(r)], r) for r in rows], fewest)}
     certain.update(one for one, text in shown.items() if not text)
     zones: Counter[int] = Counter()
-    for page in pages:
-        leading = takewhile(lambda row: id(row) in certain, page)
+    for edge in edges:
+        leading = takewhile(lambda row: id(row) in certain, edge)
         zones.update(round(row.height) for row in leading)
     alike: set[int] = set()
     for row in rows:
@@ -150,16 +158,16 @@ def _furniture(
             certain.add(id(row))
         elif (in_place and row.size <= usual + 0.5) or shown[id(row)] != row.text:
             alike.add(id(row))
-    kept = _words_elsewhere([row for row in rows if id(row) in alike - certain], lines)
+    kept = _words_elsewhere([row for row in rows if id(row) in alike - certain], pages)
     furniture: list[_Row] = []
-    for page in pages:
+    for edge in edges:
         found = list(
             takewhile(
                 lambda row: (
                     id(row) in certain
                     or (id(row) in alike and all(map(kept.__contains__, _words(shown[id(row)]))))
                 ),
-                page,
+                edge,
             )
         )
         while found and (0 < found[-1].gap < _APART * found[-1].size or _heads_table(found[-1])):
