@@ -1,11 +1,14 @@
 """The paragraphs of PDFs and their kinds, such as items, footnotes and tables."""
 
+import pytest
+from reportlab.lib.utils import simpleSplit
 from reportlab.pdfbase.pdfmetrics import stringWidth
 
 from tests.documents.pdfs import (
     HEIGHT,
     LOREM,
     PITCH,
+    WIDTH,
     Writer,
     check_places,
     document_of,
@@ -164,4 +167,87 @@ def test_rows_of_tables_have_their_heads():
         "Item: Rope; Price: 3; Stock: 200",
         "Item: Tar; Price: 17; Stock: 41",
     ]
+    check_places(document)
+
+
+@pytest.mark.parametrize(
+    ("cap", "rest"), [("T", "he"), ("T", "HE"), ("“W", "hen the"), ("A", "long")]
+)
+@pytest.mark.parametrize("is_last", [False, True])
+def test_drop_caps_belong_to_their_paragraph(cap, rest, is_last):
+    writer = Writer()
+    width = stringWidth(cap, "Times-Roman", 36) + 6
+    lines = simpleSplit(f"{rest} pilots left. " + LOREM, "Times-Roman", 10, 440 - width)
+    drawn = [(72, 124, cap, "Times-Roman", 36)]
+    drawn += [(72 + width, 100 + n * PITCH, line) for n, line in enumerate(lines[:3])]
+    for place in reversed(drawn) if is_last else drawn:
+        writer.text(*place)
+    writer.column(72, 136, 440, " ".join(lines[3:]))
+    writer.page()
+    ((kind, sentences),) = kinds(document_of(writer.bytes()))
+    assert (kind, len(sentences)) == ("prose", 4)
+    assert sentences[0] == cap + " " * (cap == "A") + f"{rest} pilots left."
+
+
+CARE = [
+    ("Part", "Interval", "Work"),
+    ("Wheel", "12 months", "Grease the axle"),
+    ("Stone", "3 months", "Cut the grooves"),
+    ("Gate", "24 months", "Paint the boards"),
+    ("Roof", "60 months", "Replace the reed|where it leaks"),
+]
+
+
+def write_rows(writer, rows, y, x=72):
+    """Write rows, whose cells may have two lines; return where the next one begins."""
+    for row in rows:
+        font = "Times-Bold" if row == CARE[0] else "Times-Roman"
+        for left, cell in zip((x, x + 100, x + 300), row, strict=True):
+            for number, line in enumerate(cell.split("|")):
+                writer.text(left, y + number * PITCH, line, font)
+        y += 18
+    return y
+
+
+def care(rows):
+    return [
+        f"Part: {part}; Interval: {interval}; Work: {work.replace('|', ' ')}"
+        for part, interval, work in rows
+    ]
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_table_is_as_wide_as_its_rows_not_as_its_caption(is_turned):
+    writer = Writer()
+    writer.column(72, 100, 440, "First. " + LOREM)
+    writer.page()
+    if is_turned:
+        writer.canvas.translate(WIDTH, 0)
+        writer.canvas.rotate(90)
+        writer.canvas.translate(0, WIDTH - HEIGHT)
+    writer.text(72, 80, "Table 1: Care of the mill", "Times-Bold", 12)
+    write_rows(writer, CARE, 110)
+    writer.page()
+    writer.column(72, 100, 440, "Last. " + LOREM)
+    writer.page()
+    document = document_of(writer.bytes())
+    assert texts(document, "table") == care(CARE[1:])
+    assert "Last." in texts(document, "prose")
+    check_places(document)
+
+
+@pytest.mark.parametrize("first", [2, 3, 4])
+@pytest.mark.parametrize("has_heads", [False, True])
+@pytest.mark.parametrize("shift", [0, 18])
+def test_tables_go_on_over_pages(first, has_heads, shift):
+    writer = Writer()
+    y = writer.column(72, 80, 440, LOREM)
+    write_rows(writer, CARE[: first + 1], y + 10)
+    writer.page()
+    rows = [CARE[0]] * has_heads + CARE[first + 1 :]
+    y = write_rows(writer, rows, 80, 72 + shift)
+    writer.column(72 + shift, y + 20, 440, "Last. " + LOREM)
+    writer.page()
+    document = document_of(writer.bytes())
+    assert texts(document, "table") == care(CARE[1:])
     check_places(document)

@@ -1,6 +1,7 @@
 """The order in which the columns and pages of PDFs are read."""
 
 import pytest
+from reportlab.lib.utils import simpleSplit
 
 from tests.documents.pdfs import (
     LOREM,
@@ -94,10 +95,30 @@ def test_turned_pages_and_watermarks():
     assert box.bottom - box.top > 3 * (box.right - box.left)
 
 
-def test_line_numbers_of_manuscripts_are_left_out():
+@pytest.mark.parametrize(
+    ("step", "count", "x"), [(1, 30, 40), (1, 6, 40), (5, 20, 40), (1, 9, 570), (1, 9, 54)]
+)
+def test_line_numbers_of_manuscripts_are_left_out(step, count, x):
+    """Whether each line or every fifth has a number, and also where the last page has few."""
     writer = Writer()
-    for number in range(1, 31):
-        writer.text(40, 90 + number * PITCH, str(number), size=8)
-        writer.text(72, 90 + number * PITCH, "The ice reached the outer piers and the pilots")
-    writer.page()
+    number = 0
+    for lines in (count, 5):
+        for y, line in enumerate(simpleSplit(LOREM * 9, "Times-Roman", 10, 440)[:lines]):
+            number += 1
+            if number % step == 0:
+                writer.text(x, 90 + y * PITCH, str(number), size=8)
+            writer.text(72, 90 + y * PITCH, line)
+        writer.page()
     assert not any(character.isdigit() for character in document_of(writer.bytes()).text)
+
+
+@pytest.mark.parametrize("first", [1, 1985])
+def test_numbers_of_items_and_rows_stay(first):
+    writer = Writer()
+    for row in range(14):
+        writer.text(50, 90 + row * PITCH, str(first + row))
+        writer.text(90, 90 + row * PITCH, "The ice reached the pier")
+        writer.text(300, 90 + row * PITCH, f"{row * row} ships")
+    writer.page()
+    text = document_of(writer.bytes()).text
+    assert all(str(first + row) in text for row in range(14))

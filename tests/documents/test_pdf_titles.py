@@ -37,6 +37,24 @@ def test_a_journal_is_the_title_of_its_cover():
     assert document_of(writer.bytes()).title == "Proceedings of the Council of Pilots"
 
 
+@pytest.mark.parametrize("title", ["R FAQ", "R Internals", "I Robot"])
+def test_a_letter_before_the_title_is_no_number(title):
+    """The names at the foot of the page are neither the title nor a heading."""
+    writer = Writer()
+    writer.text(90, 230, title, "Times-Bold", 20.7)
+    writer.text(361, 253, "Frequently Asked Questions, Version 2", size=10.9)
+    writer.text(90, 666, "The Core Team", "Times-Bold", 14.3)
+    writer.text(90, 683, "of the Pilots", "Times-Bold", 14.3)
+    writer.page()
+    writer.text(72, 80, "1 Introduction", "Times-Bold", 16)
+    writer.column(72, 110, 440, LOREM * 4)
+    writer.page()
+    document = document_of(writer.bytes())
+    assert document.title == title
+    assert "Core Team" in document.text
+    assert [section.title for section in document.sections if section.title] == ["1 Introduction"]
+
+
 def front_page(author):
     """A paper whose authors are side by side, above its columns, in large type."""
     writer = Writer()

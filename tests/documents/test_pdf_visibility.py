@@ -44,19 +44,27 @@ def test_fields_without_appearance():
     assert read(data) == "The mill stands by the river. Ann Lee The miller lives upstairs."
 
 
-@pytest.mark.parametrize("subtype", ["FreeText", "Stamp"])
-def test_annotations_with_an_appearance(subtype):
+@pytest.mark.parametrize(("subtype", "flags"), [("FreeText", 4), ("FreeText", 0), ("Stamp", 4)])
+def test_annotations_with_an_appearance(subtype, flags):
     appearance = stream(shown(5, "Checked by Ann Lee.", 2), FORM)
-    data = handmade(STARTS + ENDS, "/Annots[6 0 R]", _6=annotation(subtype), _9=appearance)
+    data = handmade(STARTS + ENDS, "/Annots[6 0 R]", _6=annotation(subtype, flags), _9=appearance)
     text = "The mill stands by the river. Checked by Ann Lee. The miller lives upstairs."
     assert read(data) == text
+
+
+@pytest.mark.parametrize("rotation", [0, 90])
+@pytest.mark.parametrize("content", [STARTS + ENDS, ""])
+def test_text_typed_onto_a_page_without_appearance(rotation, content):
+    note = annotation("FreeText", more="/Contents(Checked by Ann Lee.)/DA(/F1 10 Tf 0 g)")
+    data = handmade(content, f"/Rotate {rotation} /Annots[6 0 R]", _6=note)
+    assert "Checked by Ann Lee." in read(data)
 
 
 @pytest.mark.parametrize(
     "note",
     [
         annotation("FreeText", flags=6),  # hidden
-        annotation("FreeText", flags=0),  # on the screen alone
+        annotation("FreeText", flags=34, more="/Contents(A note.)"),
         annotation("Text", more="/Contents(A note.)"),
         annotation("Popup", more="/Contents(A note.)/AP<</N 9 0 R>>"),
     ],

@@ -82,6 +82,34 @@ def test_hyphens_at_line_ends():
     ]
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("long-term", "X-ray", "t-test", "self-employed", "US-based", "real-time", "well-known"),
+        *("decision-making", "3-dimensional", "mid-1990s", "vitamin-A", "infor*mation"),
+        *("under*stand", "be*fore", "to*day", "out*put", "over*head", "non*linear", "pota*to"),
+    ],
+)
+def test_hyphens_of_words_stay_and_those_of_lines_go(word):
+    first, second = word.replace("*", "-").split("-")
+    text = document_of(letter(f"We saw of the {first}-", f"{second} all that there was.")).text
+    assert f"the {word.replace('*', '')} all" in text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The pre-", "and postwar years were hard for the pilots."),
+        ("Los barcos pre-", "y posguerra son los del puerto de la ciudad."),
+        ("Det var för-", "och nackdelar med den nya hamnen i staden."),
+        ("Statki przed-", "i powojenne nie stoja w porcie naszego miasta."),
+        ("Die Ein-", "bzw. Ausfahrt der Schiffe ist im Winter gesperrt."),
+    ],
+)
+def test_hyphens_before_conjunctions_stand_for_the_rest_of_a_word(one, other):
+    assert f"{one} {other}" in document_of(letter(one, other)).text
+
+
 def test_german_compounds():
     document = document_of(
         letter(

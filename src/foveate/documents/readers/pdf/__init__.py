@@ -138,6 +138,7 @@ def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet],
     sheets: list[Sheet] = []
     pictures: list[int] = []
     known: dict[str, str] = {}
+    numbered: set[int] = set()
     with progress("Reading", count) as advance:
         for start in range(0, count, _BATCH):
             with opened(data) as document:
@@ -146,7 +147,7 @@ def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet],
                     words = read_words(page)
                     # A word that occurs on many pages is kept once.
                     words.texts = list(map(known.setdefault, words.texts, words.texts))
-                    pages.append(read_lines(page, words))
+                    pages.append(read_lines(page, words, numbered))
                     sheets.append(
                         Sheet(page.width, page.height, words.quarter_turns, words.is_mirrored)
                     )
@@ -156,9 +157,9 @@ def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet],
     return pages, sheets, pictures
 
 
-def read_lines(page: Page, words: Words) -> list[Line]:
-    """Return the lines of a page in reading order."""
-    segments = drop_line_numbers(find_segments(words), words)
+def read_lines(page: Page, words: Words, numbered: set[int]) -> list[Line]:
+    """Return the lines of a page in reading order; `numbered` is where lines have numbers."""
+    segments = drop_line_numbers(find_segments(words), words, numbered)
     return [
         line
         for frame, members in find_frames(segments, words)

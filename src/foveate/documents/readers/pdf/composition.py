@@ -28,13 +28,29 @@ from foveate.documents.readers.pdf.tables import CellBounds, arrange, has_heads
 from foveate.documents.readers.pdf.words import mirror, turn_boxes
 from foveate.documents.scripts import is_mark, signs
 
-_CONJUNCTIONS = name_set("und oder bzw sowie and or to bis et ou y o e")
+_CONJUNCTIONS = {
+    language: name_set(words)
+    for language, words in {
+        "en": "and or to nor but as rather versus vs", "de": "und oder bzw sowie bis statt wie als",
+        "nl": "en of tot", "af": "en of", "sv": "och eller", "da": "og eller", "nb": "og eller",
+        "nn": "og eller", "no": "og eller", "is": "og eða", "fi": "ja tai sekä", "et": "ja või",
+        "hu": "és vagy", "fr": "et ou", "es": "y o e u", "pt": "e ou", "it": "e o ed", "ca": "i o",
+        "gl": "e ou", "ro": "și sau", "pl": "i lub oraz albo", "cs": "a nebo i", "sk": "a alebo i",
+        "sl": "in ali", "hr": "i ili", "bs": "i ili", "sr": "i ili и или", "lt": "ir ar arba",
+        "lv": "un vai", "ru": "и или", "uk": "і й та або", "bg": "и или", "mk": "и или",
+        "el": "και ή", "tr": "ve veya", "eo": "kaj aŭ", "eu": "eta edo", "id": "dan atau",
+    }.items()
+}  # fmt: skip
+"""The words before which a hyphen stands for the rest of a word: pre- and postwar."""
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _REST_OF_ADDRESS = re.compile(r"[\w%~-]*([/_=&?#]|[.-]\w|\d)")
 _ITALIC = 0.1  # share of the characters of a line that begins with a heading in italics
 _CLOSING = frozenset(".,;:!?)]}”’»。，；：！？）」』")
 
 _SHORT = re.compile(r"^([A-Za-zµ\d]{1,2})?$")  # what may have exponents: symbols, units, nothing
+
+_RARE = 3.0  # the frequency of a word that is hardly one
+_BETTER_KNOWN = 2.3  # powers of ten by which two words have to be more frequent than one
 
 _COMPOUNDING = name_set("de nl sv da nb no fi hu is")
 """Languages that write compounds as one word: a hyphen before a small letter is never theirs."""
@@ -217,12 +233,12 @@ class Composer:
         """
         if len(end) > 1 and end.endswith("-") and end[-2].isalnum():
             second = _LETTERS.match(word)
-            if second and second[0] in _CONJUNCTIONS and len(word) == len(second[0]):
+            first = _LETTERS.findall(end) if end[-2].isalpha() else []
+            if second and first and self._joins(first[-1], second[0], word[second.end() :]):
                 return " ", False
             if not second:
                 return ("" if word[0].isalnum() else " "), False
-            first = _LETTERS.findall(end)
-            return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
+            return "", bool(first) and not self._keeps_hyphen(first[-1], second[0])
         if (is_wide(end[-1:]) and is_wide(word[0])) or end[-1:] == word[0] == "-":
             return "", False
         if end.endswith(("http:", "https:")) and word.startswith("//"):
@@ -231,23 +247,30 @@ class Composer:
             return "", False
         return (" " if not end.endswith("//") else ""), False
 
+    def _joins(self, first: str, second: str, rest: str) -> bool:
+        """Return whether a hyphen stands for the rest of a word that comes after "and"."""
+        conjunctions = _CONJUNCTIONS.get(self._language, _CONJUNCTIONS["en"])
+        if second not in conjunctions or rest[:1] not in ("", "/", "."):
+            return False
+        return len(second) == 1 or self._frequency(first + second) < _RARE
+
     def _keeps_hyphen(self, first: str, second: str) -> bool:
         """Return whether a hyphen at a line end is part of the word."""
-        joined = (first + second).casefold()
-        hyphenated = f"{first}-{second}".casefold()
+        joined, hyphenated = (first + second).casefold(), f"{first}-{second}".casefold()
         if self._words[joined] or self._words[hyphenated]:
-            return self._words[hyphenated] > self._words[joined]
+            return self._words[hyphenated] >= self._words[joined]
         first, second = first.rsplit("-", 1)[-1], second.split("-", 1)[0]
+        if min(len(first), len(second)) == 1 or first.isupper() != second.isupper():
+            return True  # an X-ray, a US-based company
         joined = (first + second).casefold()
-        if second[0].isupper():
-            return not (first.isupper() and second.isupper() and self._frequency(joined) > 0)
         frequency = self._frequency(joined)
+        if second[0].isupper():
+            return not (first.isupper() and frequency > 0)
         if not frequency and self._words[first.casefold()] and self._words[second.casefold()]:
             return True  # two words of the document that nobody writes as one
         if self._language in _COMPOUNDING:
             return False
-        common = min(self._frequency(first), self._frequency(second))
-        return len(first) > 1 and common > max(3.0, frequency + 3.0)
+        return self._frequency(f"{first}-{second}") > frequency + _BETTER_KNOWN
 
     def _frequency(self, word: str) -> float:
         """Return how common a word is in its language: from 0, unknown, to 8."""

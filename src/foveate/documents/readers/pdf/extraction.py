@@ -5,10 +5,11 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import repeat
+from textwrap import wrap
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pypdfium2 as pdfium
@@ -17,16 +18,18 @@ from numpy.typing import NDArray
 
 from foveate.documents.readers.pdf.prototypes import INT, POINTER, UINT, prototype
 from foveate.documents.readers.pdf.visibility import (
+    Note,
     get_type,
     hide_unseen,
-    is_annotated,
     leaves,
     objects_of,
+    show_annotations,
 )
 from foveate.documents.structure import DocumentError
 
 LOCK = RLock()  # PDFium is not thread-safe
 
+_NOTE_SIZE = 10.0  # points, of typed text without appearance, if its box has room
 _NAME_SIZE = 256
 _STEP = 8  # characters
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
@@ -183,14 +186,15 @@ def read_page(document: pdfium.PdfDocument, index: int) -> Page:
         bounds, size = page.get_bbox(), page.get_size()  # PDFium's flattening may change them
         objects = objects_of(page)
         num_own = len(objects)
-        if is_annotated(page) and raw.FPDFPage_Flatten(page, raw.FLAT_PRINT) == raw.FLATTEN_SUCCESS:
+        is_annotated, notes = show_annotations(page)
+        if is_annotated and raw.FPDFPage_Flatten(page, raw.FLAT_PRINT) == raw.FLATTEN_SUCCESS:
             page.close()
             page = document[index]
             objects = objects_of(page)
         hide_unseen(page, objects)
         text = page.get_textpage()
         reader = _PageReader(text, bounds, page.get_rotation() // 90)
-        return reader.read(index + 1, size, objects, num_own)
+        return reader.read(index + 1, size, objects, num_own, notes)
     except pdfium.PdfiumError:
         return _empty_page(index + 1)
     finally:
@@ -237,11 +241,20 @@ class _PageReader:
         self._font_list: list[Font] = []
 
     def read(
-        self, number: int, size: tuple[float, float], objects: Sequence[int], num_own: int
+        self,
+        number: int,
+        size: tuple[float, float],
+        objects: Sequence[int],
+        num_own: int,
+        notes: Sequence[Note],
     ) -> Page:
         """Read the page; of its objects, the first `num_own` are not annotations."""
         own_objects, has_picture = self._read_objects(objects, num_own)
         characters = self._read_characters(own_objects)
+        for text, box in notes:
+            self._font_list.append(Font(False, False, False, False))
+            parts = zip(_parts(characters), _parts(self._typeset(text, box)), strict=True)
+            characters = Characters(*map(np.concatenate, parts))
         return Page(number, *size, characters, self._font_list, has_picture)
 
     def _read_characters(self, own_objects: set[int]) -> Characters:
@@ -275,6 +288,40 @@ class _PageReader:
             fonts,
             spaced[visible],
             drawn,
+        )
+
+    def _typeset(self, text: str, box: tuple[float, float, float, float]) -> Characters:
+        """Typeset a note in its box, in the last font, as viewers do if it has no appearance."""
+        left, bottom, right, top = box
+        size = _NOTE_SIZE / 0.9
+        lines: list[str] = []
+        while not lines or (len(lines) * 1.2 * size > top - bottom and size > 2):
+            size *= 0.9
+            columns = max(int((right - left) / (0.5 * size)), 1)
+            lines = [part for line in text.splitlines() for part in wrap(line, columns)]
+        placed = [
+            (
+                ord(sign),
+                left + 0.5 * size * x,
+                top - size * (1 + 1.2 * y),
+                line[:x][-1:] in ("", " "),
+            )
+            for y, line in enumerate(lines)
+            for x, sign in enumerate(line)
+            if sign != " "
+        ]
+        codes, x, y, spaced = map(np.array, zip(*placed, strict=True))
+        boxes = np.stack([x, y - 0.2 * size, x + 0.5 * size, y + 0.8 * size], axis=1)
+        direction = ((1, 0), (0, 1), (-1, 0), (0, -1))[self._rotation]
+        return Characters(
+            codes.astype(np.uint32),
+            self._turn(boxes).astype(np.float32),
+            self._turn_points(np.stack([x, y], axis=1)).astype(np.float32),
+            np.full(len(codes), size, np.float32),
+            np.full((len(codes), 2), direction, np.float32),
+            np.full(len(codes), len(self._font_list) - 1, np.int16),
+            spaced,
+            np.zeros(len(codes), np.bool_),
         )
 
     def _is_inside(self, boxes: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -397,7 +444,7 @@ class _PageReader:
             self._fonts[key] = len(self._font_list)
             plain = name.split("+", 1)[-1]
             is_mono = bool(_MONO.search(plain)) or (
-                bool(flags.value & _FIXED_PITCH) and not _WIDE.search(plain)
+                bool(flags.value & _FIXED_PITCH) and not _UNEVEN.search(plain)
             )
             self._font_list.append(
                 Font(
@@ -456,6 +503,10 @@ class _PageReader:
         return np.stack(turned, axis=1)
 
 
+def _parts(characters: Characters) -> list[NDArray[Any]]:
+    return [getattr(characters, part.name) for part in fields(characters)]
+
+
 def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
     """Join the two halves of UTF-16 in the first; return which characters are second halves."""
     first = (codes[:-1] >> 10 == 0xD800 >> 10) & (codes[1:] >> 10 == 0xDC00 >> 10)
@@ -470,7 +521,7 @@ def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDA
 _WHITE = np.array(
     [0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32
 )
-_WIDE = re.compile(
-    r"song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
+_UNEVEN = re.compile(  # fonts that are often said to have a fixed pitch, and have none
+    r"sans|serif|times|helvet|arial|song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
     re.I,
 )

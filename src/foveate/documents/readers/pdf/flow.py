@@ -2,25 +2,32 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from foveate.documents.headings import is_references
 from foveate.documents.readers.pdf.headings import key_of
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import TextBlock
+from foveate.documents.readers.pdf.tables import continues
 
 _ENTRY = re.compile(r"^(\[[^\]]{1,12}\]|\d{1,3}\.)(?=\s|$)")
 _ENDED = tuple(".!?。！？:：")
 _INTERRUPTING = ("table", "caption", "footnote", "formula")
+_CONTINUED = re.compile(
+    r"\b(continued|cont|fortsetzung|fortgesetzt|suite|continuación|segue)\b", re.I
+)
 
 
 def join_flow(blocks: Sequence[TextBlock]) -> list[TextBlock]:
-    """Join paragraphs that a column, a page, a formula or a float interrupts.
+    """Join paragraphs that a column, a page, a formula or a float interrupts, and tables.
 
     What interrupts a paragraph follows it.
     """
     joined: list[TextBlock] = []
     for block in blocks:
+        if block.kind == "table":
+            _join_table(joined, block)
+            continue
         earlier = _continued(joined, block)
         if earlier is None:
             joined.append(block)
@@ -31,6 +38,26 @@ def join_flow(blocks: Sequence[TextBlock]) -> list[TextBlock]:
                 skipped=joined[earlier].skipped,
             )
     return joined
+
+
+def _join_table(blocks: list[TextBlock], block: TextBlock) -> None:
+    """Append a table, or its rows to the table that it continues; heads are not repeated."""
+    for earlier in reversed(blocks):
+        if earlier.kind == "table":
+            if earlier.lines[-1].frame is not block.lines[0].frame and continues(
+                earlier.lines, block.lines[0]
+            ):
+                heads = takewhile(
+                    lambda pair: pair[0].text == pair[1].text,
+                    zip(earlier.lines, block.lines, strict=False),
+                )
+                earlier.lines += block.lines[len(list(heads)) :]
+                return
+            break
+        is_continued = earlier.kind == "caption" and _CONTINUED.search(earlier.text)
+        if earlier.level or not (earlier.kind == "footnote" or is_continued):
+            break
+    blocks.append(block)
 
 
 def _continued(blocks: Sequence[TextBlock], block: TextBlock) -> int | None:

@@ -127,7 +127,7 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
         if block.level or is_section_key(key_of(text)) or split_run_in(text):
             return number
         first = block.lines[0]
-        is_numbered = NUMBERING.match(text) and not has_note_mark(first)
+        is_numbered = _begins_count(text) and text[0] in "1AI§" and not has_note_mark(first)
         if block.kind == "prose" and first.bold > 0.6 and is_numbered:
             return number
         if block.kind == "item" and _FIRST_ITEM.fullmatch(text):  # a numbered paragraph
@@ -408,7 +408,7 @@ def _largest(first: Sequence[TextBlock], typography: Typography) -> list[TextBlo
             found.append(block)
         elif found:
             break
-    if sum(len(block.text) for block in found) > _TITLE_LENGTH or NUMBERING.match(found[0].text):
+    if sum(len(block.text) for block in found) > _TITLE_LENGTH or _begins_count(found[0].text):
         return []
     return found
 
@@ -422,8 +422,14 @@ def _emphasized(first: Sequence[TextBlock], typography: Typography) -> list[Text
         if style_of(block).is_bold
         and block.size > 0.98 * typography.size
         and _words(block.text) > 2
-        and not NUMBERING.match(block.text)
+        and not _begins_count(block.text)
     ][:1]
+
+
+def _begins_count(text: str) -> bool:
+    """Return whether a text has the number of a section, not a letter as in "R Internals"."""
+    found = NUMBERING.match(text)
+    return found is not None and not (found["letter"] and text[1] != ".")
 
 
 def _words(text: str) -> int:

@@ -1,5 +1,6 @@
 """Lines of a page in reading order, from its words: rows, columns, and what spans columns."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,12 @@ from foveate.documents.readers.pdf.words import Words
 from foveate.documents.scripts import is_mark, signs
 
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
+_FULL = 0.7  # of the width of a frame that a line of text takes, the least
 _NEAR = 3.0  # points by which the edge of a column may be missed
 _FEWEST_WORDS = 4  # in a line of prose
 _FEWEST_LINES = 4  # of a column of prose that begin at its edge
 _INDENT = 40.0  # points by which lines of a column may be indented
+_DROP_CAP = 1.8  # times the usual size, the least of a letter that begins several lines
 _HIGHEST = 1.2  # sizes between the baselines of a line and of a mark in it
 SMALL = 0.85  # of the size of a line: that of a mark in it
 _RAISED = 0.1  # sizes between the baselines of a line and of a small mark, the least
@@ -129,14 +132,17 @@ def find_segments(words: Words) -> list[Segment]:
     """Group words that were written one after the other on one baseline."""
     if not words.texts:
         return []
+    _place_drop_caps(words)
     boxes, sizes, baselines = words.boxes, words.sizes, words.baselines
     large = np.maximum(sizes[1:], sizes[:-1])
     gaps = boxes[1:, 0] - boxes[:-1, 2]
     falls = np.abs(np.diff(baselines))
-    same = (falls < 0.5 * large) & (gaps < _CELL_GAP * large) & (gaps > -0.5 * large)
+    is_small = np.minimum(sizes[1:], sizes[:-1]) < SMALL * large  # as the numbers of lines are
+    widest = np.where(is_small, 0.6, _CELL_GAP) * large
+    same = (falls < 0.5 * large) & (gaps < widest) & (gaps > -0.5 * large)
     # A mark, however high or low, touches what it belongs to, and is smaller or returns.
     touching = (falls < _HIGHEST * large) & (gaps < 0.4 * large) & (gaps > -0.3 * large)
-    mark = touching & (np.minimum(sizes[1:], sizes[:-1]) < SMALL * large)
+    mark = touching & is_small
     returns = touching[1:] & touching[:-1] & (np.abs(baselines[2:] - baselines[:-2]) < 0.5)
     mark[1:] |= returns
     mark[:-1] |= returns
@@ -159,6 +165,49 @@ def find_segments(words: Words) -> list[Segment]:
             strict=True,
         )
     ]
+
+
+def _place_drop_caps(words: Words) -> None:
+    """Put large first letters into the first of the lines beside them, which all begin with them.
+
+    Changes the places of those words.
+    """
+    boxes, baselines, sizes = words.boxes, words.baselines, words.sizes
+    usual = float(np.median(sizes))
+    for cap in np.flatnonzero((sizes > _DROP_CAP * usual) & (words.lengths < 3)).tolist():
+        text = words.texts[cap]
+        left, _, right, _ = boxes[cap].tolist()
+        beside = np.flatnonzero(
+            (boxes[:, 0] > right - 0.1 * usual)
+            & (boxes[:, 0] < right + 1.5 * usual)
+            & (baselines > baselines[cap] - sizes[cap])
+            & (baselines < baselines[cap] + 0.5 * usual)
+            & (sizes < sizes[cap] / _DROP_CAP)
+        )
+        beside = beside[np.lexsort([boxes[beside, 0], baselines[beside]])]
+        beside = beside[np.diff(baselines[beside], prepend=-usual) > 0.5 * usual]
+        if len(beside) < 2 or not text[-1].isupper() or not all(map(_is_opening, text[:-1])):
+            continue
+        first, start = int(beside[0]), float(boxes[beside, 0].min())
+        if _begins_word(text, words.texts[first]):
+            right = float(boxes[first, 0])
+        boxes[beside[1:], 0] = left
+        boxes[cap] = left, boxes[first, 1], min(right, start), boxes[first, 3]
+        baselines[cap], sizes[cap] = baselines[first], sizes[first]
+        words.glued[first] = right > boxes[first, 0] - 0.1
+
+
+def _is_opening(character: str) -> bool:
+    return unicodedata.category(character) in ("Pi", "Ps", "Po")
+
+
+def _begins_word(letter: str, rest: str) -> bool:
+    """Return whether a drop cap is a letter of the word after it, not the word "A" or "I"."""
+    from wordfreq import zipf_frequency
+
+    if letter[-1] not in "AI":
+        return True
+    return bool(zipf_frequency(letter[-1] + rest, "en") >= zipf_frequency(rest, "en"))
 
 
 def find_frames(segments: Sequence[Segment], words: Words) -> list[tuple[Frame, list[Segment]]]:
@@ -238,21 +287,29 @@ def _find_gutters(segments: Sequence[Segment], words: Words) -> list[tuple[float
 
 
 def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]]]:
-    """Separate notes in the margin from the main frame."""
+    """Separate notes in the margin from the main frame.
+
+    Notes stand beside full lines or none; what stands beside short ones is a cell of their row.
+    """
     main = _frame_of(segments)
-    beside = [s for s in segments if s.right < main.left - _NEAR or s.left > main.right + _NEAR]
-    if not beside:
+    outside = [s.right < main.left - _NEAR or s.left > main.right + _NEAR for s in segments]
+    if not any(outside):
         return [(main, list(segments))]
-    chosen = {id(segment) for segment in beside}
-    inside = [segment for segment in segments if id(segment) not in chosen]
-    rows = [(s.baseline - 2, s.baseline + 2) for s in inside]
-    # A number or bullet next to a line belongs to it.
-    hanging = [s for s in beside if any(a <= s.baseline <= b for a, b in rows) and s.width < 40]
-    if hanging:
-        attached = {id(segment) for segment in hanging}
-        inside += hanging
-        beside = [segment for segment in beside if id(segment) not in attached]
-    return [(main, inside)] + ([(_frame_of(beside), beside)] if beside else [])
+    inside = [s for s, is_outside in zip(segments, outside, strict=True) if not is_outside]
+    beside = [s for s, is_outside in zip(segments, outside, strict=True) if is_outside]
+    whole = Frame(min(s.left for s in segments), max(s.right for s in segments))
+    width = main.right - main.left
+    is_full = np.array([segment.width > _FULL * width for segment in inside])
+    baselines = np.array([segment.baseline for segment in inside])
+    in_row = np.abs(np.array([[s.baseline] for s in beside]) - baselines) < 2
+    has_text, has_full = in_row.any(axis=1), in_row[:, is_full].any(axis=1)
+    if width < 0.4 * (whole.right - whole.left) or has_full.sum() < 0.5 * has_text.sum():
+        return [(whole, list(segments))]
+    notes: list[Segment] = []
+    for segment, is_row in zip(beside, has_text.tolist(), strict=True):
+        # A number or bullet next to a line belongs to it.
+        (inside if is_row and segment.width < 40 else notes).append(segment)
+    return [(main, inside)] + ([(_frame_of(notes), notes)] if notes else [])
 
 
 def _frame_of(segments: Sequence[Segment]) -> Frame:
@@ -294,11 +351,12 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
     highest = np.minimum.reduceat(places[:, 4], starts)
     lowest = np.maximum.reduceat(places[:, 4], starts)
     lines: list[Line] = []
-    for row, (
+    for number, row, (
         indices,
         row_glued,
         cells,
     ), first, corners, styled, size, is_even, spread in zip(
+        range(len(rows)),
         rows,
         ordered,
         starts.tolist(),
@@ -326,7 +384,9 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
             row_glued[1] = False
         if max(baseline - spread[0], spread[1] - baseline) > _RAISED * size:
             texts = _write_marks(texts, row_glued, own, baseline, size)
-        cells = [] if _is_stretched(own, cells, frame) else cells
+        around = rows[max(number - 1, 0) : number] + rows[number + 1 : number + 2]
+        if cells and _is_stretched(own, cells, frame) and not _is_aligned(row, around):
+            cells = []
         lines.append(
             Line(page, texts, tuple(row_glued), own, tuple(cells), left, top, right, bottom,
                  baseline, size, bold, italic, mono, math, frame)
@@ -442,7 +502,20 @@ def _fours(table: NDArray[Any]) -> list[Four]:
 
 def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame) -> bool:
     """Return whether a line has wide gaps only because its words fill the width of its frame."""
-    if len(cells) < 2 or boxes[-1, 2] < frame.right - _NEAR:
+    if len(cells) < 2 or abs(boxes[-1, 2] - frame.right) > _NEAR:
         return False
     gaps = boxes[2:, 0] - boxes[1:-1, 2]  # the first word may be the mark of an item
     return bool(gaps.min() > _ALIKE * gaps.max())
+
+
+def _is_aligned(row: Sequence[Segment], around: Sequence[Sequence[Segment]]) -> bool:
+    """Return whether cells of a row, but for the first, stand at an edge of some beside it."""
+    for other in around:
+        edges = [(cell.left, cell.right) for cell in other[1:]]
+        shared = sum(
+            any(min(abs(c.left - left), abs(c.right - right)) < 1 for left, right in edges)
+            for c in row[1:]
+        )
+        if shared > 0.5 * (len(row) - 1):
+            return True
+    return False

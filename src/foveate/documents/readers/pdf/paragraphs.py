@@ -26,7 +26,7 @@ NUMBERING = re.compile(
 )
 SECTION_NUMBER = re.compile(r"§+\s*\d{1,5}[a-z]?\.?\s+(?=\w)")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
-_ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
+_ENDS_IN_NUMBER = re.compile(r"(?<![\w.,])([0-9]{1,4}|[ivxlc]{1,6})$")
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _TERMINAL = tuple('.!?。！？”"»)')
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
@@ -115,33 +115,57 @@ def study(lines: Sequence[Line]) -> Typography:
 def find_blocks(pages: Sequence[list[Line]], typography: Typography) -> list[TextBlock]:
     """Group the lines of each page, which are in reading order, into blocks."""
     blocks: list[TextBlock] = []
-    for lines in pages:
-        lines = _without_contents(lines)
+    reached = 0
+    for page in pages:
+        lines, reached = _without_contents(page, reached)
         for _, group in groupby(lines, key=lambda line: id(line.frame)):
-            blocks.extend(_blocks_of_frame(list(group), typography))
+            last = next((block for block in reversed(blocks) if block.kind != "footnote"), None)
+            above = last.lines if last and last.kind == "table" else []
+            blocks.extend(_blocks_of_frame(list(group), typography, above))
     return blocks
 
 
-def _without_contents(lines: Sequence[Line]) -> list[Line]:
-    """Leave out tables of contents: lines with leaders, and the lines between them."""
+def _without_contents(lines: Sequence[Line], reached: int) -> tuple[list[Line], int]:
+    """Leave out tables of contents: lines with leaders, and the lines between them.
+
+    Their numbers grow, as prices do not. `reached` is the last number of a table that the page
+    before ends with, and that goes on here; returned is that of this page, or 0.
+    """
     leading = [number for number, line in enumerate(lines) if _LEADERS.search(line.text)]
-    if len(leading) < 3:
-        return list(lines)
-    superfluous = set(leading)
-    near = {number + shift for number in leading for shift in range(-4, 5)}
-    for number in sorted(near.intersection(range(len(lines)))):
-        line = lines[number]
-        if _ENDS_IN_NUMBER.search(line.text) or (
-            number + 1 in superfluous and not line.text.endswith(".")
-        ):
-            superfluous.add(number)
+    ends = {
+        number: int(end[1]) if end[1].isdigit() else 0
+        for number, line in enumerate(lines)
+        if (end := _ENDS_IN_NUMBER.search(line.text))
+        and (number in leading or line.boxes[-1, 0] - line.boxes[-2:, 2].min() > line.size)
+    }
+    superfluous: set[int] = set()
+    for number in range(len(lines)) if reached else ():
+        if ends.get(number, -1) < reached:
+            break
+        superfluous.add(number)
+        reached = ends[number]
+    own = [ends[number] for number in leading if ends.get(number)]
+    falls = sum(one > other for one, other in pairwise(own))
+    if (
+        len(leading) >= 3
+        and len(ends.keys() & set(leading)) >= 0.7 * len(leading)
+        and falls <= len(own) // 8
+    ):
+        superfluous.update(leading)
+        for number in [*ends, *reversed(ends)]:
+            if not superfluous.isdisjoint(range(number - 4, number + 5)):
+                superfluous.add(number)
     for number in range(len(lines) - 2, -1, -1):  # first lines of entries that take two
         if number + 1 in superfluous and number - 1 in superfluous:
             superfluous.add(number)
-    return [line for number, line in enumerate(lines) if number not in superfluous]
+    last = len(lines) - 1
+    reached = max(ends.get(last, 0), reached) if last in superfluous else 0
+    return [line for number, line in enumerate(lines) if number not in superfluous], reached
 
 
-def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[TextBlock]:
+def _blocks_of_frame(
+    lines: list[Line], typography: Typography, above: Sequence[Line]
+) -> Iterator[TextBlock]:
     notes = _footnote_start(lines, typography)
     body, footnotes = lines[:notes], lines[notes:]
     code = _find_code(body, typography)
@@ -149,7 +173,7 @@ def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[Text
     mathematical = {n for start, end in formulas.items() for n in range(start, end)}
     tables = {
         start: end
-        for start, end in find_tables(body)
+        for start, end in find_tables(body, above)
         if start not in code
         and len(mathematical.intersection(range(start, end))) < 0.5 * (end - start)
     }

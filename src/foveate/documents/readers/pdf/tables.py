@@ -5,10 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from foveate.documents.readers.pdf.lines import Line
 
 _MARKER = re.compile(r"^([•‣▪■●○◦–—\-*∗·►✓]|\(?[0-9A-Za-z]{1,3}[.)]|\[\d+\]|(\d+\.)*\d+\.?)$")
-_NUMERIC = re.compile(r"^[\W\d]*\d[\W\d]*[a-zA-Z%]{0,3}$")
+_NUMERIC = re.compile(r"^\W*\d")
+_NEAR = 3.0  # points by which a cell may miss the edge of its column
+_CLOSE = 1.4  # sizes between the baselines of two lines of a cell, the most
 _WIDEST_GAP = 3.0  # sizes between the baselines of two rows of a table
 
 CellBounds = tuple[int, int]
@@ -29,8 +33,12 @@ def is_row(line: Line) -> bool:
     return len(line.cells) > 1 or not _MARKER.match(first)
 
 
-def find_tables(lines: Sequence[Line]) -> list[tuple[int, int]]:
+def find_tables(lines: Sequence[Line], above: Sequence[Line] = ()) -> list[tuple[int, int]]:
     """Find tables among the lines of a frame.
+
+    Args:
+        lines: The lines.
+        above: Those of the table that the page or column before ends with, if it does.
 
     Returns:
         Index of the first line of each table, and of the line after its last.
@@ -43,7 +51,11 @@ def find_tables(lines: Sequence[Line]) -> list[tuple[int, int]]:
             continue
         end = _table_end(lines, number)
         rows = [line for line in lines[number:end] if is_row(line)]
-        if len(rows) >= 3 or (len(rows) == 2 and all(len(line.cells) > 1 for line in rows)):
+        if (
+            (not number and continues(above, lines[0]))
+            or len(rows) >= 3
+            or (len(rows) == 2 and all(len(line.cells) > 1 for line in rows))
+        ):
             found.append((number, end))
             number = end
         else:
@@ -65,17 +77,39 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
             line.frame.right - line.frame.left
         ):
             break
+    row = lines[last_row]
+    lefts = row.boxes[list(row.cells), 0] if is_row(row) else np.zeros(0)
+    for line, above in zip(lines[last_row + 1 :], lines[last_row:], strict=False):
+        is_close = 0 < line.baseline - above.baseline < _CLOSE * line.size
+        if not (is_close and len(lefts) and np.abs(lefts - line.left).min() < _NEAR):
+            break
+        last_row += 1  # more of its last cells
     return last_row + 1
 
 
+def continues(above: Sequence[Line], line: Line) -> bool:
+    """Return whether a line at the top of a page or column is a row of the table above."""
+    if not (above and is_row(line)) or line.page - above[-1].page > 1:
+        return False
+    if line.bold > 0.8 and line.text != above[0].text:  # the head of another
+        return False
+    columns = np.array(_find_columns(above))
+    shift = line.left - min(row.left for row in above)
+    starts = [0, *line.cells]
+    edges = np.stack([line.boxes[starts, 0], np.maximum.reduceat(line.boxes[:, 2], starts)], axis=1)
+    far = np.abs(edges[:, None] - shift - columns).min(axis=2).min(axis=1)
+    return bool((far < _NEAR).all())
+
+
 def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, CellBounds]]]]:
-    """Arrange the lines of a table into rows and columns.
+    """Arrange the lines of a table, which may go on over pages, into rows and columns.
 
     A line without a first cell continues the row above it.
 
     Returns:
         For each row, for each column, the parts of lines in it.
     """
+    shifts = _shifts(lines)
     columns = _find_columns(lines)
     rows: list[list[list[tuple[Line, CellBounds]]]] = []
     previous: Line | None = None
@@ -83,8 +117,8 @@ def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, CellBounds]]]]:
     for line in lines:
         placed: list[list[tuple[Line, CellBounds]]] = [[] for _ in columns]
         for first, last in cells_of(line):
-            left = float(line.boxes[first, 0])
-            right = float(line.boxes[first:last, 2].max())
+            left = float(line.boxes[first, 0]) - shifts[id(line.frame)]
+            right = float(line.boxes[first:last, 2].max()) - shifts[id(line.frame)]
             column = max(
                 range(len(columns)),
                 key=lambda i: min(right, columns[i][1]) - max(left, columns[i][0]),
@@ -111,12 +145,24 @@ def _pitch(lines: Sequence[Line]) -> float:
     return min((step for step in steps if step > 2), default=12.0)
 
 
+def _shifts(lines: Sequence[Line]) -> dict[int, float]:
+    """Return by how much each frame is further right than the first."""
+    lefts: dict[int, float] = {}
+    for line in lines:
+        lefts[id(line.frame)] = min(lefts.get(id(line.frame), line.left), line.left)
+    return {frame: left - lefts[id(lines[0].frame)] for frame, left in lefts.items()}
+
+
 def _find_columns(lines: Sequence[Line]) -> list[tuple[float, float]]:
     """Return the left and right edges of the columns, by the rows with most cells."""
     most = Counter(len(line.cells) for line in lines if line.cells)
     usual = max(most, key=lambda cells: (most[cells] >= 2, cells))
+    shifts = _shifts(lines)
     intervals = sorted(
-        (float(line.boxes[first, 0]), float(line.boxes[first:last, 2].max()))
+        (
+            float(line.boxes[first, 0]) - shifts[id(line.frame)],
+            float(line.boxes[first:last, 2].max()) - shifts[id(line.frame)],
+        )
         for line in lines
         if len(line.cells) == usual
         for first, last in cells_of(line)

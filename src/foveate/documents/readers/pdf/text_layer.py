@@ -65,7 +65,7 @@ def read_text_layer(
     words = read_words(page)
     room = max_words
     lines: list[Line] = []
-    for line in read_lines(page, words):
+    for line in read_lines(page, words, set()):
         room -= len(line.words)
         if room < 0:
             break

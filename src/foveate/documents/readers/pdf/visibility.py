@@ -8,6 +8,7 @@ import ctypes
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice, repeat
+from typing import Any
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as raw
@@ -28,19 +29,44 @@ _get_mark = prototype(raw.FPDFPageObj_GetMark, POINTER, POINTER, ULONG)
 _get_name = prototype(raw.FPDFPageObjMark_GetName, INT, POINTER, POINTER, ULONG, POINTER)
 _get_mode = prototype(raw.FPDFTextObj_GetTextRenderMode, INT, POINTER)
 
+_UNSEEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
+
+Note = tuple[str, tuple[float, float, float, float]]
+"""Text typed onto a page, and the left, bottom, right and top of its box."""
+
 Layer = tuple[int, ...]
 """The marks of the layers that an object belongs to."""
 
 
-def is_annotated(page: pdfium.PdfPage) -> bool:
-    """Return whether a page has annotations or fields of forms that may be printed."""
+def show_annotations(page: pdfium.PdfPage) -> tuple[bool, list[Note]]:
+    """Mark text typed onto a page as to be printed, even if it is shown on the screen alone.
+
+    Returns:
+        Whether there are annotations or fields of forms to print. The text that has no appearance,
+        which viewers typeset, with its box.
+    """
+    is_annotated = False
+    notes: list[Note] = []
     for index in range(raw.FPDFPage_GetAnnotCount(page)):
         annotation = raw.FPDFPage_GetAnnot(page, index)
         kind = raw.FPDFAnnot_GetSubtype(annotation)
+        is_annotated = is_annotated or kind not in _UNPRINTED
+        flags = raw.FPDFAnnot_GetFlags(annotation)
+        if kind == raw.FPDF_ANNOT_FREETEXT and not flags & _UNSEEN:
+            raw.FPDFAnnot_SetFlags(annotation, flags | raw.FPDF_ANNOT_FLAG_PRINT)
+            box, text = raw.FS_RECTF(), _read_contents(annotation)
+            has_appearance = raw.FPDFAnnot_GetAP(annotation, 0, None, 0) > 2
+            if text and not has_appearance and raw.FPDFAnnot_GetRect(annotation, box):
+                notes.append((text, (box.left, box.bottom, box.right, box.top)))
         raw.FPDFPage_CloseAnnot(annotation)
-        if kind not in _UNPRINTED:
-            return True
-    return False
+    return is_annotated, notes
+
+
+def _read_contents(annotation: Any) -> str:
+    length = raw.FPDFAnnot_GetStringValue(annotation, b"Contents", None, 0)
+    buffer = (ctypes.c_ushort * (length // 2 + 1))()
+    raw.FPDFAnnot_GetStringValue(annotation, b"Contents", buffer, length)
+    return bytes(buffer)[: max(length - 2, 0)].decode("utf-16-le", "replace").strip()
 
 
 def objects_of(page: pdfium.PdfPage) -> list[int]:
