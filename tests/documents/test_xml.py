@@ -304,3 +304,18 @@ def test_references_in_brackets_are_kept(written: str, shown: str) -> None:
     text = f"<article><body><p>It lives in {written}</p></body></article>"
     document = Document.from_text(text, format="jats")
     assert [sentence.text for sentence in document.sentences()] == [f"It lives in {shown}"]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        '<ref type="foot" target="#f">1</ref>',
+        '<ref rend="superscript" target="#f">1</ref>',
+        '<hi rend="sup"><ref target="#f">1</ref></hi>',
+        '<ref type="bibr" target="#b0">1</ref>',
+    ],
+)
+def test_marks_of_tei_are_no_part_of_a_sentence(mark):
+    text = f"<TEI><text><body><div><p>As shown{mark}, it rose.</p></div></body></text></TEI>"
+    document = Document.from_text(text, format="tei")
+    assert [one.text for one in document.sentences()] == ["As shown, it rose."]

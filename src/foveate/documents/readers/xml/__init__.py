@@ -197,7 +197,7 @@ class _Converter(tree.Builder):
             self.deferred.append(node)
         else:
             tag = vocabulary.tags.get(name, "span")
-            if name == "hi":
+            if tag == "span":
                 looks = _SCRIPT.search(f"{node.get('rend')} {node.get('rendition')}")
                 tag = looks[0] if looks else tag
             elif tag == "dt" and self.before.strip():  # a word of a sentence
