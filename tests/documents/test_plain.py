@@ -289,6 +289,12 @@ def test_underlined_headings():
     assert Document.from_text(text).title == "Report"
 
 
+def test_an_abstract_holds_no_chapters_where_there_is_an_appendix():
+    names = ["Abstract", "1 Mills", "2 Wheels", "2.1 Wood", "References", "Appendix A Tables"]
+    text = "The Mill\n\n" + "".join(f"{name}\n\nIt turns all year long.\n\n" for name in names)
+    assert headings(text) == [*names[:3], "2 Wheels > 2.1 Wood", *names[4:]]
+
+
 def test_capitals():
     text = "RIGHTS OF WAY\n\nText.\n\nDUTIES\n\nText."
     assert headings(text) == ["RIGHTS OF WAY", "DUTIES"]
