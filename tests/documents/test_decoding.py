@@ -256,7 +256,6 @@ def test_circled_digits_of_nec_in_euc_jp(declared):
     assert "①ﾎ髙" in Document.from_bytes(head + page, format="html").text
 
 
-
 def test_japanese_in_seven_bits_is_recognized(write):
     path = write("a.txt", "ポンプは古い。".encode("iso2022_jp"))
     assert [one.text for one in Document.from_file(path).sentences()] == ["ポンプは古い。"]

@@ -202,6 +202,9 @@ class _Converter(tree.Builder):
                 tag = looks[0] if looks else tag
             elif tag == "dt" and self.before.strip():  # a word of a sentence
                 tag = "span"
+            elif tag == "pre":
+                node.set("class", "code")
+                tag = tag if "\n" in "".join(node.itertext()).strip() else "span"
             elif tag == "ul" and (style := _numbering(node)):
                 tag = "ol"
                 node.set("type", style)
@@ -262,11 +265,7 @@ class _Converter(tree.Builder):
     def is_note_mark(self, node: Element, parent: tree.Element) -> bool:
         """Return whether an element is the mark of a note or reference, and no part of the text."""
         kind = node.get("ref-type")
-        if (
-            kind in ("fn", "table-fn")
-            or node.get("type") in ("foot", "note", "noteAnchor")
-            or "fn-type" in node.attrib
-        ):
+        if kind in ("fn", "table-fn") or node.get("type") in ("foot", "note", "noteAnchor"):
             return True
         if "bibr" not in (kind, node.get("type")):
             return False
