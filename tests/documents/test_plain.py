@@ -644,6 +644,11 @@ def test_a_graph_of_branches_keeps_its_shape(format, written):
     assert [one.text for one in code.sentences] == [GRAPH]
 
 
+def test_a_graph_that_begins_like_a_list_keeps_its_shape():
+    text = "It began so:\n\n    *   one\n   / \\\n  *   * two\n\nThat was all.\n"
+    assert ("code", ["    *   one\n   / \\\n  *   * two"]) in paragraphs(text)
+
+
 def test_a_long_listing_is_cut_at_ends_of_lines():
     text = "Run:\n\n```\n" + "    mill --turn\n" * 200 + "```\n"
     sentences = [one.text for one in Document.from_text(text, format="markdown").sentences()][1:]
