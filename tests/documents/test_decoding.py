@@ -248,6 +248,14 @@ def test_labels_mean_what_browsers_take_them_for(write, label, encoding, text):
     assert [one.text for one in Document.from_file(path).sentences()] == [text]
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_circled_digits_of_nec_in_euc_jp(declared):
+    text = "水車小屋の石は古くて重いです。".encode("euc_jp")
+    page = b"<p>" + text + b"\xad\xa1\x8e\xce\xfc\xe2</p>"
+    head = b"<meta charset=euc-jp>" if declared else b""
+    assert "①ﾎ髙" in Document.from_bytes(head + page, format="html").text
+
+
 def test_japanese_in_seven_bits_is_recognized(write):
     path = write("a.txt", "ポンプは古い。".encode("iso2022_jp"))
     assert [one.text for one in Document.from_file(path).sentences()] == ["ポンプは古い。"]

@@ -405,7 +405,7 @@ def zip_without_marks(name):
 
 def test_formats_whose_extra_is_missing_are_skipped_in_folders(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("Hello there.")
-    (tmp_path / "b.xlsx").write_bytes(zip_without_marks(b"xl/workbook.xml"))
+    (tmp_path / "b.msg").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
     find = importlib.util.find_spec
     monkeypatch.setattr(
         "foveate.documents.formats.find_spec",
@@ -414,7 +414,7 @@ def test_formats_whose_extra_is_missing_are_skipped_in_folders(tmp_path, monkeyp
     skipped = []
     documents = list(read_documents(tmp_path, on_skip=skipped.append))
     assert [document.text for document in documents] == ["Hello there."]
-    assert skipped == [str(tmp_path / "b.xlsx")]
+    assert skipped == [str(tmp_path / "b.msg")]
 
 
 def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):

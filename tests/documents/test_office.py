@@ -1,6 +1,8 @@
-"""Word (DOCX) and OpenDocument texts (ODT)."""
+"""The formats of Office and OpenDocument."""
 
 import sys
+import zipfile
+from email.message import EmailMessage
 from io import BytesIO
 from itertools import groupby
 from random import Random
@@ -10,7 +12,8 @@ import docx as python_docx
 import pytest
 
 from foveate.documents import Document, DocumentError
-from fuzz_seeds import msg, odp, pptx, xlsx
+from foveate.documents.readers.office import number_formats
+from fuzz_seeds import msg, odp, pack_zip, pptx, xlsx
 from tests.documents.packages import OFFICE, PACKAGE, archive, docx, flat_odt, odt
 
 
@@ -691,14 +694,12 @@ def test_scripts_of_an_odt():
 
 
 def test_slides_have_their_numbers(outline):
-    pytest.importorskip("kreuzberg")
     document = Document.from_bytes(pptx(("Cod", "Cod swim. They eat."), ("Eel", "Eels hide.")))
     assert outline(document) == [("Cod", ["Cod swim.", "They eat."]), ("Eel", ["Eels hide."])]
     assert [span.place for span in document.spans()] == ["slide 1", "slide 1", "slide 2"]
 
 
 def test_rows_have_their_sheets(outline):
-    pytest.importorskip("kreuzberg")
     document = Document.from_bytes(xlsx("Prices", [["Item", "Price"], ["Hose", "5"], ["Tap", "6"]]))
     assert outline(document) == [("Prices", ["Item: Hose; Price: 5", "Item: Tap; Price: 6"])]
     assert [span.place for span in document.spans()] == [
@@ -708,15 +709,248 @@ def test_rows_have_their_sheets(outline):
 
 
 def test_a_damaged_presentation_is_refused():
-    pytest.importorskip("kreuzberg")
     with pytest.raises(DocumentError, match="PPTX"):
         Document.from_bytes(pptx(("Cod", "Cod swim."))[:-100], format="pptx")
 
 
-def test_presentations_without_kreuzberg_say_what_to_install(monkeypatch):
+def test_messages_without_kreuzberg_say_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "kreuzberg", None)
     with pytest.raises(ImportError, match=r"foveate\[office\]"):
-        Document.from_bytes(pptx(("Cod", "Cod swim.")))
+        Document.from_bytes(msg("Pumps", "The pump is old."), format="msg")
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "shown"),
+    [
+        (43620, "yyyy-mm-dd", "2019-06-04"),
+        (43620.5, "dd.mm.yyyy hh:mm", "04.06.2019 12:00"),
+        (43620, "[$-407]d. mmmm yy", "4. June 19"),
+        (0.75, "h:mm AM/PM", "6:00 PM"),
+        (0.5001, "hh:mm:ss", "12:00:09"),
+        (1.5, "[h]:mm", "36:00"),
+        (59, "d/m/yyyy", "28/2/1900"),
+        (0.125, "0.0%", "12.5%"),
+        (1234.5, '#,##0.00\\ "kr"', "1,234.50 kr"),
+        (-3, "0;(0)", "(3)"),
+        (7, "00000", "00007"),
+        (2.5, "0.##", "2.5"),
+        (1234567, '#,##0,"k"', "1,235k"),
+        (5, "[$€-2] 0", "€ 5"),
+        (0.1, "", "0.1"),
+        (1e9, "yyyy", "1000000000"),
+    ],
+)
+def test_numbers_are_written_as_a_sheet_shows_them(value, code, shown):
+    assert number_formats.show(value, code) == shown
+
+
+def relate(**targets):
+    inner = "".join(
+        f'<Relationship Id="{name}" Type="{OFFICE}/{role}" Target="{target}"/>'
+        for name, (role, target) in targets.items()
+    )
+    return f'<Relationships xmlns="{PACKAGE}/relationships">{inner}</Relationships>'
+
+
+MAIN = "http://schemas.openxmlformats.org"
+CHART = (
+    f'<c:chartSpace xmlns:c="{MAIN}/drawingml/2006/chart" xmlns:a="{MAIN}/drawingml/2006/main">'
+    "<c:chart><c:title><c:tx><c:rich><a:p><a:r><a:t>Wheels by year</a:t></a:r></a:p></c:rich>"
+    "</c:tx></c:title><c:plotArea><c:barChart><c:ser><c:tx><c:strRef><c:strCache><c:pt idx='0'>"
+    "<c:v>Wheels</c:v></c:pt></c:strCache></c:strRef></c:tx><c:cat><c:strRef><c:strCache>"
+    "<c:pt idx='0'><c:v>1900</c:v></c:pt></c:strCache></c:strRef></c:cat><c:val><c:numRef>"
+    "<c:numCache><c:pt idx='0'><c:v>12</c:v></c:pt></c:numCache></c:numRef></c:val></c:ser>"
+    "</c:barChart></c:plotArea></c:chart></c:chartSpace>"
+)
+DIAGRAM = (
+    f'<d:dataModel xmlns:d="{MAIN}/drawingml/2006/diagram" xmlns:a="{MAIN}/drawingml/2006/main">'
+    '<d:ptLst><d:pt type="doc"/><d:pt><d:t><a:p><a:r><a:t>Grind</a:t></a:r></a:p></d:t></d:pt>'
+    '<d:pt type="parTrans"><d:t><a:p/></d:t></d:pt>'
+    "<d:pt><d:t><a:p><a:r><a:t>Sift</a:t></a:r></a:p></d:t></d:pt></d:ptLst></d:dataModel>"
+)
+DRAWN = [("caption", ["Wheels by year"]), ("table", ["1900; Wheels: 12"])]
+FRAMES = (
+    f'<p:graphicFrame xmlns:p="{MAIN}/presentationml/2006/main" xmlns:r="{OFFICE}">'
+    f'<c:chart xmlns:c="{MAIN}/drawingml/2006/chart" r:id="c"/>'
+    f'<d:relIds xmlns:d="{MAIN}/drawingml/2006/diagram" r:dm="d" r:lo="x"/></p:graphicFrame>'
+)
+
+
+def repacked(data, **parts):
+    """A package with other parts."""
+    packed = zipfile.ZipFile(BytesIO(data))
+    known = {name: packed.read(name) for name in packed.namelist()}
+    return pack_zip(known | {name: part.encode() for name, part in parts.items()})
+
+
+def of_kinds(document):
+    return [(one.kind, [s.text for s in one.sentences]) for one in document.paragraphs()]
+
+
+def test_slides_show_charts_smart_art_and_notes():
+    data = pptx(("Mill", "It turns."), ("Lonely", ""))
+    slide = zipfile.ZipFile(BytesIO(data)).read("ppt/slides/slide1.xml").decode()
+    numbered = (
+        "<p:sp><p:txBody><a:p><a:pPr><a:buAutoNum type='arabicPeriod' startAt='3'/></a:pPr><a:r>"
+        "<a:t>Stop.</a:t></a:r></a:p></p:txBody></p:sp>"
+    )
+    notes = (
+        f'<p:notes xmlns:p="{MAIN}/presentationml/2006/main" '
+        f'xmlns:a="{MAIN}/drawingml/2006/main"><p:sp><p:nvSpPr><p:nvPr><p:ph type="body"/></p:nvPr>'
+        "</p:nvSpPr><p:txBody><a:p><a:r><a:t>Say this.</a:t></a:r></a:p></p:txBody></p:sp>"
+        "</p:notes>"
+    )
+    document = Document.from_bytes(
+        repacked(
+            data,
+            **{
+                "ppt/slides/slide1.xml": slide.replace(
+                    "</p:spTree>", f"{numbered}{FRAMES}</p:spTree>"
+                ),
+                "ppt/slides/_rels/slide1.xml.rels": relate(
+                    c=("chart", "../c.xml"),
+                    d=("diagramData", "../d.xml"),
+                    n=("notesSlide", "../n.xml"),
+                ),
+                "ppt/c.xml": CHART,
+                "ppt/d.xml": DIAGRAM,
+                "ppt/n.xml": notes,
+            },
+        )
+    )
+    assert of_kinds(document) == [
+        ("prose", ["It turns."]),
+        ("item", ["3. Stop."]),
+        *DRAWN,
+        *(("item", ["Grind"]), ("item", ["Sift"])),
+        ("prose", ["Say this."]),
+        ("prose", ["Lonely"]),
+    ]
+    assert [span.place for span in document.spans()][-2:] == ["notes of slide 1", "slide 2"]
+
+
+def test_charts_and_smart_art_of_word_are_read():
+    parts = {
+        "word/_rels/document.xml.rels": relate(c=("chart", "c.xml"), d=("diagramData", "d.xml")),
+        "word/c.xml": CHART,
+        "word/d.xml": DIAGRAM,
+    }
+    body = f"<w:p><w:r><w:t>It turns.</w:t></w:r><w:r><w:drawing>{FRAMES}</w:drawing></w:r></w:p>"
+    assert of_kinds(Document.from_bytes(docx(body, **parts))) == [
+        ("prose", ["It turns."]),
+        *DRAWN,
+        *(("item", ["Grind"]), ("item", ["Sift"])),
+    ]
+
+
+def test_sheets_as_they_are_shown(caplog):
+    spaces = f'xmlns="{MAIN}/spreadsheetml/2006/main" xmlns:r="{OFFICE}"'
+
+    def cell(name, text):
+        return f'<c r="{name}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+    rows = (
+        f'<row r="1">{cell("A1", "Parts of the mill")}</row>'
+        f'<row r="3">{cell("A3", "Part")}{cell("B3", "Price")}{cell("E3", "Bought")}</row>'
+        f'<row r="4">{cell("B4", "net")}{cell("C4", "gross")}</row>'
+        f'<row r="5">{cell("A5", "Wheel")}<c r="B5"><v>300</v></c><c r="C5"><v>375.5</v></c>'
+        '<c r="E5" s="1"><v>43620</v></c></row>'
+        f'<row r="7">{cell("A7", "Stone")}<c r="B7"><v>1</v></c><c r="C7"><v>2</v></c>'
+        '<c r="E7" s="1"><v>43621</v></c></row>'
+    )
+    sheet = (
+        f"<worksheet {spaces}><sheetData>{rows}</sheetData><mergeCells>"
+        '<mergeCell ref="B3:C3"/><mergeCell ref="A3:A4"/></mergeCells></worksheet>'
+    )
+    hidden = (
+        f"<worksheet {spaces}><sheetData><row>{cell('A1', 'Secret')}</row></sheetData></worksheet>"
+    )
+    data = repacked(
+        xlsx("Parts", []),
+        **{
+            "xl/workbook.xml": f'<workbook {spaces}><sheets><sheet name="Parts" r:id="s1"/>'
+            '<sheet name="Margins" state="hidden" r:id="s2"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": relate(
+                s1=("worksheet", "worksheets/sheet1.xml"),
+                s2=("worksheet", "s2.xml"),
+                s3=("styles", "styles.xml"),
+            ),
+            "xl/styles.xml": f'<styleSheet {spaces}><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/>'
+            "</cellXfs></styleSheet>",
+            "xl/worksheets/sheet1.xml": sheet,
+            "xl/worksheets/_rels/sheet1.xml.rels": relate(d=("drawing", "../drawing.xml")),
+            "xl/drawing.xml": "<wsDr/>",
+            "xl/_rels/drawing.xml.rels": relate(c=("chart", "c.xml")),
+            "xl/c.xml": CHART,
+            "xl/s2.xml": hidden,
+        },
+    )
+    document = Document.from_bytes(data)
+    assert of_kinds(document) == [
+        ("prose", ["Parts of the mill"]),
+        (
+            "table",
+            [
+                "Part: Wheel; Price net: 300; Price gross: 375.5; Bought: 2019-06-04",
+                "Part: Stone; Price net: 1; Price gross: 2; Bought: 2019-06-05",
+            ],
+        ),
+        *DRAWN,
+    ]
+    assert document.spans()[1].place == "sheet Parts, row 5"
+    assert "Hidden sheets are left out: Margins." in caplog.text
+
+
+def test_sheets_of_opendocument(caplog):
+    oasis = "urn:oasis:names:tc:opendocument:xmlns"
+
+    def table(name, style, *rows):
+        cells = "".join(
+            "<t:table-row>"
+            + "".join(
+                f"<t:table-cell {more}><x:p>{text}</x:p></t:table-cell>" for text, more in row
+            )
+            + "</t:table-row>"
+            for row in rows
+        )
+        return f'<t:table t:name="{name}" t:style-name="{style}">{cells}</t:table>'
+
+    number = 'o:value-type="float"'
+    data = (
+        f'<o:document xmlns:o="{oasis}:office:1.0" xmlns:t="{oasis}:table:1.0" '
+        f'xmlns:x="{oasis}:text:1.0" xmlns:s="{oasis}:style:1.0"><o:automatic-styles>'
+        '<s:style s:name="H" s:family="table"><s:table-properties t:display="false"/></s:style>'
+        "</o:automatic-styles><o:body><o:spreadsheet>"
+        + table(
+            "Parts",
+            "S",
+            [("Part", ""), ("Bought", "")],
+            [("Wheel", ""), ("4.6.2019", number)],
+            [("Stone", ""), ("5.6.2019", f'{number} t:number-columns-repeated="9000"')],
+        )
+        + table("Margins", "H", [("Secret", "")])
+        + "</o:spreadsheet></o:body></o:document>"
+    )
+    document = Document.from_bytes(data.encode(), format="ods")
+    assert document.title == "Parts"
+    span = document.spans()[0]
+    assert (span.place, span.text) == (
+        "sheet Parts, row 2",
+        "Part: Wheel; Bought: 4.6.2019",
+    )
+    assert "left out: Margins." in caplog.text
+
+
+def test_a_winmail_dat_is_refused_as_what_it_is():
+    tnef = bytes.fromhex("789f3e22") + bytes(40)
+    with pytest.raises(DocumentError, match=r"winmail\.dat"):
+        Document.from_bytes(tnef)
+    mail = EmailMessage()
+    mail["From"], mail["Subject"] = "a@b.org", "Pumps"
+    mail.set_content("")
+    mail.add_attachment(tnef, maintype="application", subtype="ms-tnef", filename="winmail.dat")
+    with pytest.raises(DocumentError, match=r"winmail\.dat"):
+        Document.from_bytes(mail.as_bytes(), format="email")
 
 
 def test_messages_of_outlook_are_read_as_mail(monkeypatch, tmp_path):
@@ -741,5 +975,6 @@ def test_slides_of_an_odp():
     assert [(span.place, span.text) for span in document.spans()] == [
         ("slide 1", "Cod swim."),
         ("slide 1", "They eat."),
+        ("notes of slide 1", "Smile here."),
         ("slide 2", "Eels hide."),
     ]

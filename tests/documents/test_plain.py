@@ -289,6 +289,12 @@ def test_underlined_headings():
     assert Document.from_text(text).title == "Report"
 
 
+def test_an_abstract_holds_no_chapters_where_there_is_an_appendix():
+    names = ["Abstract", "1 Mills", "2 Wheels", "2.1 Wood", "References", "Appendix A Tables"]
+    text = "The Mill\n\n" + "".join(f"{name}\n\nIt turns all year long.\n\n" for name in names)
+    assert headings(text) == [*names[:3], "2 Wheels > 2.1 Wood", *names[4:]]
+
+
 def test_capitals():
     text = "RIGHTS OF WAY\n\nText.\n\nDUTIES\n\nText."
     assert headings(text) == ["RIGHTS OF WAY", "DUTIES"]
@@ -636,6 +642,11 @@ def test_a_graph_of_branches_keeps_its_shape(format, written):
     document = Document.from_text(text, format=format)
     [code] = [one for one in document.paragraphs() if one.kind == "code"]
     assert [one.text for one in code.sentences] == [GRAPH]
+
+
+def test_a_graph_that_begins_like_a_list_keeps_its_shape():
+    text = "It began so:\n\n    *   one\n   / \\\n  *   * two\n\nThat was all.\n"
+    assert ("code", ["    *   one\n   / \\\n  *   * two"]) in paragraphs(text)
 
 
 def test_a_long_listing_is_cut_at_ends_of_lines():

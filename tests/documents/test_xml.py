@@ -115,7 +115,8 @@ JATS_PARTS = """\
 <table-wrap-foot><fn id="a"><label>a</label><p>Live weight.</p></fn></table-wrap-foot></table-wrap>
 <list><list-item><label>1)</label><p>Fry.</p></list-item></list>
 <def-list><def-item><term>IUU</term><def>
-<p>illegal fishing</p></def></def-item></def-list></sec></body>
+<p>illegal fishing</p></def></def-item></def-list><code>for cod in sea:
+    catch(cod)</code></sec></body>
 <back><ack><p>Thanks.</p></ack><ref-list><title>References</title>
 <ref><label>1</label><element-citation><person-group><name><surname>Lee</surname>
 <given-names>A</given-names></name><name><surname>Ray</surname><given-names>B</given-names></name>
@@ -143,10 +144,13 @@ def test_what_jats_knows_beside_paragraphs():
         ("footnote", ["a. Live weight."]),
         ("item", ["1) Fry."]),
         ("prose", ["IUU: illegal fishing"]),
+        ("code", ["for cod in sea:\n    catch(cod)"]),
+        ("prose", ["Thanks."]),
         (
             "reference",
             ["1. Lee A, Ray B, 1999, Of cod. Fish, 1–9", "[2] Day, C. (2000) Eels. Sea."],
         ),
+        ("footnote", ["None."]),
         ("footnote", ["A note."]),
     ]
 
@@ -156,7 +160,7 @@ TEI_PARTS = """\
 <note place="foot" n="1">Mostly.</note></p>
 <figure type="table"><head>Table 1 :</head><figDesc>Catch.</figDesc><table>
 <row role="label"><cell>Fish</cell><cell>Tons</cell></row>
-<row><cell>Cod</cell><cell><formula>5</formula>6 tons</cell></row></table></figure>
+<row><cell>Cod</cell><cell><formula>5</formula> + 6 tons</cell></row></table></figure>
 <list><item>Fry.</item></list></div></body><back><div type="references"><listBibl><biblStruct>
 <analytic><title>Of cod</title><author><persName><forename>Ann</forename><surname>Lee</surname>
 </persName></author></analytic><monogr><title>Fish</title><imprint><date>1999</date></imprint>
@@ -172,7 +176,7 @@ def test_what_tei_knows_beside_paragraphs():
         ("footnote", ["In shoals."]),
         ("footnote", ["Mostly."]),
         ("caption", ["Table 1: Catch."]),
-        ("table", ["Fish: Cod; Tons: 6 tons"]),
+        ("table", ["Fish: Cod; Tons: 5 + 6 tons"]),
         ("item", ["Fry."]),
         ("reference", ["Of cod, Ann Lee, Fish, 1999", "Ray, Eels."]),
     ]
@@ -304,3 +308,18 @@ def test_references_in_brackets_are_kept(written: str, shown: str) -> None:
     text = f"<article><body><p>It lives in {written}</p></body></article>"
     document = Document.from_text(text, format="jats")
     assert [sentence.text for sentence in document.sentences()] == [f"It lives in {shown}"]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        '<ref type="foot" target="#f">1</ref>',
+        '<ref rend="superscript" target="#f">1</ref>',
+        '<hi rend="sup"><ref target="#f">1</ref></hi>',
+        '<ref type="bibr" target="#b0">1</ref>',
+    ],
+)
+def test_marks_of_tei_are_no_part_of_a_sentence(mark):
+    text = f"<TEI><text><body><div><p>As shown{mark}, it rose.</p></div></body></text></TEI>"
+    document = Document.from_text(text, format="tei")
+    assert [one.text for one in document.sentences()] == ["As shown, it rose."]

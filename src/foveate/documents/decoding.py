@@ -22,6 +22,8 @@ _BYTE_ORDER_MARKS = (
 _DECLARED_ENCODING = re.compile(rb"(?:encoding|charset)\s*=\s*[\"']?\s*([A-Za-z][\w.:-]*)")
 _ISO_2022_JP = re.compile(rb"\x1b\$[@B]")
 _JAPANESE = re.compile(rb"\x1b(?:\$[@B]((?:[\x21-\x7e]{2}|[\r\n])*)|\(I([\x21-\x5f]*)|\([BJ])?")
+_EUC = ("euc_jp", "euc_jis_2004", "euc_jisx0213")
+_EUC_JP = re.compile(rb"\x8e([\xa1-\xdf])|([\xa1-\xfe])([\xa1-\xfe])")
 _WIDE = re.compile(r"utf[-_]?(?:16|32)", re.IGNORECASE)
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -35,7 +37,7 @@ _SAMPLE = 2**16  # bytes that decide about an encoding
 _ENCODINGS = [
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256"),
     *("iso8859_2", "iso8859_5", "iso8859_7", "koi8_r", "tis_620"),
-    *("gb18030", "big5", "cp932", "euc_jp", "cp949"),
+    *("gb18030", "big5", "cp932", "euc_jp", "euc_jis_2004", "cp949"),
 ]
 
 
@@ -199,6 +201,11 @@ def _decode_japanese(data: bytes) -> str:
     return _JAPANESE.sub(shifted, data).decode("cp932", "replace")
 
 
+def _shift_euc(match: re.Match[bytes]) -> bytes:
+    """Return the code in Shift JIS of a character in EUC-JP, which Python lacks some of."""
+    return match[1] or _shift(match[2][0] & 0x7F, match[3][0] & 0x7F)
+
+
 def _shift(row: int, cell: int) -> bytes:
     """Return the code in Shift JIS of a character of JIS X 0208."""
     first = (row + 1) // 2 + (0x70 if row < 0x5F else 0xB0)
@@ -216,7 +223,11 @@ def _decode_as(data: bytes, encoding: str) -> str:
     if not _WIDE.match(encoding):
         _reject_binary(data)
     try:
-        return data.decode(encoding)
+        if _WIDE.match(encoding) or codecs.lookup(encoding).name not in _EUC:
+            return data.decode(encoding)
+        with suppress(UnicodeError):
+            return data.decode("euc_jp")
+        return _EUC_JP.sub(_shift_euc, data).decode("cp932")
     except UnicodeError as error:
         where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
         raise DocumentError(

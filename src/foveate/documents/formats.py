@@ -84,22 +84,6 @@ def _packed(
     return Format(name, description, suffixes, f"office.{reader}", is_binary=True, member=member)
 
 
-def _converted(
-    name: str, description: str, suffixes: tuple[str, ...], member: bytes = b""
-) -> Format:
-    """Return a format that kreuzberg converts."""
-    return Format(
-        name,
-        description,
-        suffixes,
-        "office.converted",
-        is_binary=True,
-        member=member,
-        extra="office",
-        requires=("kreuzberg",),
-    )
-
-
 FORMATS = {
     format.name: format
     for format in (
@@ -129,10 +113,22 @@ FORMATS = {
         _packed(
             "odp", "OpenDocument presentations", (".odp", ".fodp"), "odt", _ODF + b"presentation"
         ),
-        _converted("pptx", "PowerPoint", (".pptx", ".pptm", ".potx"), b"ppt/presentation.xml"),
-        _converted("xlsx", "Excel", (".xlsx", ".xlsm"), b"xl/workbook.xml"),
-        _converted("ods", "OpenDocument spreadsheets", (".ods",), _ODF + b"spreadsheet"),
-        _converted("msg", "messages of Outlook", (".msg",)),
+        _packed(
+            "pptx", "PowerPoint", (".pptx", ".pptm", ".potx"), "slides", b"ppt/presentation.xml"
+        ),
+        _packed("xlsx", "Excel", (".xlsx", ".xlsm"), "sheets", b"xl/workbook.xml"),
+        _packed(
+            "ods", "OpenDocument spreadsheets", (".ods", ".fods"), "odt", _ODF + b"spreadsheet"
+        ),
+        Format(
+            "msg",
+            "messages of Outlook",
+            (".msg",),
+            "office.outlook",
+            is_binary=True,
+            extra="office",
+            requires=("kreuzberg",),
+        ),
         Format("rtf", "Rich Text", (".rtf",), "office.rtf", is_binary=True, signature=b"{\\rtf"),
         _packed("epub", "e-books", (".epub",), "epub", b"META-INF/container.xml"),
         Format("email", "e-mail messages", (".eml",), "mail.message", is_binary=True),

@@ -17,6 +17,7 @@ _TAR, _TAR_OFFSET = b"ustar", 257
 _MBOX = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\r?\n[!-9;-~]+:")
 _HEADERS = re.compile(rb"(?:[!-9;-~]+:[^\n]*\n(?:[ \t]+\S[^\n]*\n)*)+\r?\n")
 _SENDER = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
+_TNEF = bytes.fromhex("789f3e22")
 _SENT = re.compile(rb"^(?:Date|Received|Message-ID|MIME-Version):", re.MULTILINE | re.IGNORECASE)
 _MAX_HEADERS = 2**16  # bytes
 _CUE = re.compile(r"\s*\d+[ \t]*\n[ \t]*\d+:\d\d:\d\d(?:[,.]\d+)?[ \t]*-->")
@@ -54,6 +55,11 @@ def sniff_bytes(format: str | None, data: bytes) -> str | None:
     """
     if format not in (None, "xml", "zip") and FORMATS[format].is_binary:
         return format
+    if data.startswith(_TNEF):
+        raise DocumentError(
+            "is a winmail.dat, in which Outlook packs what it sends: open the message in Outlook "
+            "and save it as .msg or .eml."
+        )
     for candidate in FORMATS.values():
         if candidate.signature and data.startswith(candidate.signature):
             return candidate.name

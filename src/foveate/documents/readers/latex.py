@@ -78,9 +78,9 @@ _CITATIONS = name_set(
 _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "addbibresource addcontentsline addtocontents addtocounter addtolength affiliation author "
     "bibliography bibliographystyle captionsetup cellcolor color crefname Crefname date "
-    "definecolor documentclass email excludecomment externaldocument fontsize geometry graphicspath "
-    "hspace hypersetup hyphenation include includecomment includegraphics includeonly index input "
-    "institute lstset "
+    "definecolor documentclass email excludecomment externaldocument fontsize geometry "
+    "graphicspath hspace hypersetup hyphenation include includecomment includegraphics includeonly "
+    "index input institute lstset "
     "markboth markright newcounter newlength pagenumbering pageref pagestyle "
     "pdfbookmark phantom raisebox rowcolor sisetup RequirePackage rule "
     "selectlanguage setcounter setlength setkeys special stepcounter KOMAoptions BeforePackage "

@@ -24,7 +24,7 @@ from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
 from foveate.documents.readers.looks import Look, headings_by_look
-from foveate.documents.readers.plain.preformatted import is_drawing, is_prose
+from foveate.documents.readers.plain.preformatted import is_listing, is_prose
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -339,7 +339,7 @@ class _HtmlBlocks:
                 if not self.context.is_definition:
                     self.end_terms()
                 kind = self.context.kind
-                if self.context.is_preformatted and is_drawing(str(self.shown)):
+                if self.context.is_preformatted and is_listing(str(self.shown)):
                     kind = "code"
                 *terms, block = definition_blocks(self.terms, self.shown, kind)
                 self.terms = []

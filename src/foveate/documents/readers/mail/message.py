@@ -106,6 +106,11 @@ def read(data: bytes) -> ParsedText:
             sent = date(messages[0])
             parsed.date = make_date(sent.year, sent.month, sent.day) if sent else None
             return parsed
+    if any("ms-tnef" in part.get_content_type() for one in messages for part in one.walk()):
+        raise DocumentError(
+            "has its text in a winmail.dat, in which Outlook packs what it sends: open it in "
+            "Outlook and save it as .msg or .eml."
+        )
     raise DocumentError("has no text: its messages are empty, or attachments only.")
 
 

@@ -6,7 +6,7 @@ definitions.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -17,7 +17,8 @@ from foveate.documents.markup import Element, attribute, integer, local
 from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office import symbols
-from foveate.documents.readers.office.package import Package, resolve
+from foveate.documents.readers.office.drawings import drawn_blocks
+from foveate.documents.readers.office.package import Package, reference
 from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
     ShownText,
@@ -62,11 +63,7 @@ def read(data: bytes) -> ParsedText:
         )
     reader = _DocxBlocks(Package(data, "DOCX"))
     reader.read_blocks(reader.main)
-    core = reader.package.xml("docProps/core.xml")
-    title, author = (
-        "" if core is None else core.findtext(f"{{*}}{name}") or "" for name in ("title", "creator")
-    )
-    return reader.collector.parsed(title, author)
+    return reader.collector.parsed(*reader.package.properties())
 
 
 @dataclass(slots=True)
@@ -186,9 +183,8 @@ class _DocxBlocks:
 
     def __init__(self, package: Package) -> None:
         self.package = package
-        relations = _relations(package, "")
-        self.main_name = relations.get("officeDocument", [_MAIN])[0]
-        self.relations = _relations(package, self.main_name)
+        self.main_name = package.relations("").get("officeDocument", [_MAIN])[0]
+        self.relations = package.relations(self.main_name)
         self.main = package.require(self.main_name)
         self.styles = _Styles(self.part("styles"))
         self.numbering = _Numbering(self.part("numbering"))
@@ -267,6 +263,9 @@ class _DocxBlocks:
                 self.collector.add_note(self.text(element).text, kind)
         for box in shown.boxes:
             self.read_blocks(box)
+        for drawing in shown.drawings:
+            for part in self.relations.get(drawing, ()):
+                self.collector.add_blocks(drawn_blocks(self.package, part))
 
     def style(self, properties: Element | None) -> _Style:
         """Return the style of a paragraph or table by its properties."""
@@ -379,6 +378,8 @@ class _DocxText(ShownText):
                 self.notes.append((name.removesuffix("Reference"), attribute(element, "id")))
             elif name == "txbxContent":
                 self.boxes.append(element)
+            elif name in ("chart", "relIds"):
+                self.drawings.append(reference(element, "dm", "id"))
             elif name not in _HIDDEN and not (name == "r" and _is_invisible(element)):
                 num_pieces = len(self.pieces)
                 if name == "r":
@@ -389,18 +390,6 @@ class _DocxText(ShownText):
                 self.level = 0
                 if name in ("p", "tc") and len(self.pieces) > num_pieces:
                     self.add("\n")
-
-
-def _relations(package: Package, name: str) -> dict[str, list[str]]:
-    """Return the names of the parts that a part refers to, by their role and by identifier."""
-    folder, _, file = name.rpartition("/")
-    relations: defaultdict[str, list[str]] = defaultdict(list)
-    root = package.xml(f"{folder}/_rels/{file}.rels".removeprefix("/"))
-    for relation in () if root is None else root:
-        role = attribute(relation, "Type").rpartition("/")[2]
-        for key in (role, attribute(relation, "Id")):
-            relations[key].append(resolve(name, attribute(relation, "Target")))
-    return relations
 
 
 def _children(parent: Element, name: str) -> Iterator[Element]:

@@ -1,4 +1,4 @@
-"""OpenDocument texts and presentations (ODT and ODP), as LibreOffice writes them.
+"""OpenDocument texts, presentations and spreadsheets, as LibreOffice writes them.
 
 Headings, lists, tables and notes are distinct elements. Styles say which paragraphs are the title,
 a caption or code, and how lists and headings are numbered.
@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from foveate.documents import formulas
-from foveate.documents.blocks import ParsedText, Prose, name_set
+from foveate.documents.blocks import ParsedText, Prose, collapse, name_set
 from foveate.documents.markup import Element, attribute, integer, local, parse_xml
 from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
@@ -21,6 +21,7 @@ from foveate.documents.readers.office.paragraphs import (
     style_kind,
     table_cell,
 )
+from foveate.documents.readers.office.sheets import Sheet, report_hidden
 from foveate.documents.structure import DocumentError, Kind
 
 _HIDDEN = name_set(  # deletions, comments, pronunciations, descriptions of pictures, settings
@@ -38,7 +39,7 @@ _MAX_DEPTH = 9  # of lists
 
 
 def read(data: bytes) -> ParsedText:
-    """Read headings, paragraphs, lists, tables and notes; of slides, not the notes of speakers."""
+    """Read headings, paragraphs, lists, tables and notes, those of speakers included."""
     if data.startswith(b"PK"):
         package = Package(data, "ODT")
         manifest = package.xml("META-INF/manifest.xml")
@@ -51,8 +52,14 @@ def read(data: bytes) -> ParsedText:
     reader = _OdtBlocks(package, parts)
     for body in parts[0].iterfind("{*}body/{*}text"):
         reader.read_blocks(body)
+    hidden = [
+        attribute(sheet, "name")
+        for sheet in parts[0].iterfind("{*}body/{*}spreadsheet/{*}table")
+        if not reader.read_sheet(sheet)
+    ]
+    report_hidden(hidden)
     for number, slide in enumerate(parts[0].iterfind("{*}body/{*}presentation/{*}page"), 1):
-        reader.read_slide(slide, f"slide {number}")
+        reader.read_slide(slide, number)
     title, author = (
         next(filter(None, (part.findtext(f"{{*}}meta/{{*}}{name}") for part in parts)), "")
         for name in ("title", "initial-creator")
@@ -87,6 +94,7 @@ class _OdtBlocks:
         self.package = package
         self.styles: dict[str, Element] = {}  # of paragraphs
         self.text_styles: dict[str, Element] = {}  # of parts of paragraphs
+        self.table_styles: dict[str, Element] = {}
         self.lists: dict[str, dict[int, ListLevel]] = {}
         self.outline: dict[int, ListLevel] = {}
         for element in (element for part in parts for element in part.iter("{*}style")):
@@ -94,6 +102,8 @@ class _OdtBlocks:
                 self.styles[attribute(element, "name")] = element
             elif attribute(element, "family") == "text":
                 self.text_styles[attribute(element, "name")] = element
+            elif attribute(element, "family") == "table":
+                self.table_styles[attribute(element, "name")] = element
         for element in (element for part in parts for element in part.iter("{*}list-style")):
             self.lists[attribute(element, "name")] = _levels(element)
         for element in (element for part in parts for element in part.iter("{*}outline-style")):
@@ -118,8 +128,8 @@ class _OdtBlocks:
             elif name not in _HIDDEN:
                 self.read_blocks(element)
 
-    def read_slide(self, slide: Element, place: str) -> None:
-        """Read the title and the other frames of a slide."""
+    def read_slide(self, slide: Element, number: int) -> None:
+        """Read the title and the other frames of a slide, then the notes of its speaker."""
         num_blocks = len(self.collector.blocks)
         for frame in slide:
             if attribute(frame, "class") == "title":
@@ -127,9 +137,39 @@ class _OdtBlocks:
                 self.collector.add_heading(1, shown)
             else:
                 self.read_blocks([frame])
-        for block in self.collector.blocks[num_blocks:]:
+        num_shown = len(self.collector.blocks)
+        for notes in slide.iterchildren("{*}notes"):
+            self.read_blocks(notes)
+        for index, block in enumerate(self.collector.blocks[num_blocks:], num_blocks):
             if isinstance(block, Prose):
-                block.place = place
+                place = f"slide {number}"
+                block.place = place if index < num_shown else f"notes of {place}"
+
+    def read_sheet(self, table: Element) -> bool:
+        """Read the rows of a sheet; return whether it is shown."""
+        style = self.table_styles.get(attribute(table, "style-name"))
+        if _property([style], "display") == "false":
+            return False
+        sheet = Sheet(collapse(attribute(table, "name")))
+        number = 1
+        for row in table.iter("{*}table-row"):
+            column = 1
+            for cell in row.iterchildren("{*}table-cell", "{*}covered-table-cell"):
+                repeated = integer(attribute(cell, "number-columns-repeated"), 1)
+                text = collapse(self.text(cell).text)
+                for place in range(column, column + min(repeated, _MAX_NUMBER) if text else 0):
+                    sheet.cells[number][place] = text
+                spans = [_number(cell, f"number-{name}-spanned") for name in ("rows", "columns")]
+                if spans != [1, 1]:
+                    sheet.merged[number, column] = spans[0], spans[1]
+                column += repeated
+            again = integer(attribute(row, "number-rows-repeated"), 1)
+            for place in range(number + 1, number + min(again, _MAX_NUMBER)):
+                if number in sheet.cells:
+                    sheet.cells[place] = sheet.cells[number]
+            number += again
+        self.collector.blocks += sheet.blocks()
+        return True
 
     def read_list(self, element: Element, style: str, depth: int) -> None:
         style = attribute(element, "style-name") or style

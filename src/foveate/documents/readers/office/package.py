@@ -1,11 +1,12 @@
-"""The parts of DOCX, ODT and EPUB files: XML and other files in a ZIP archive."""
+"""The parts of the files of Office, ODT and EPUB: XML and other files in a ZIP archive."""
 
 import posixpath
 import zipfile
+from collections import defaultdict
 from io import BytesIO
 
 from foveate.documents.archives import archive_errors, check_archive
-from foveate.documents.markup import Element, parse_xml
+from foveate.documents.markup import Element, attribute, parse_xml
 from foveate.documents.structure import DocumentError
 
 
@@ -48,6 +49,30 @@ class Package:
                 f"{self.kind}, or open it and save it again."
             )
         return root
+
+    def relations(self, name: str) -> dict[str, list[str]]:
+        """Return the names of the parts that a part refers to, by their role and by identifier."""
+        folder, _, file = name.rpartition("/")
+        relations: defaultdict[str, list[str]] = defaultdict(list)
+        root = self.xml(f"{folder}/_rels/{file}.rels".removeprefix("/"))
+        for relation in () if root is None else root:
+            role = attribute(relation, "Type").rpartition("/")[2]
+            for key in (role, attribute(relation, "Id")):
+                relations[key].append(resolve(name, attribute(relation, "Target")))
+        return relations
+
+    def properties(self) -> tuple[str, str]:
+        """Return the title and the author that the properties of a file of Office state."""
+        core = self.xml("docProps/core.xml")
+        if core is None:
+            return "", ""
+        return core.findtext("{*}title") or "", core.findtext("{*}creator") or ""
+
+
+def reference(element: Element, *names: str) -> str:
+    """Return the identifier of the part to which an element refers, in attributes such as r:id."""
+    endings = tuple(f"}}{name}" for name in names or ("id",))
+    return next((str(value) for key, value in element.items() if key.endswith(endings)), "")
 
 
 def resolve(base: str, href: str) -> str:

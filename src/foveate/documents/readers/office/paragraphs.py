@@ -96,6 +96,11 @@ class BlockCollector:
         if look is not None and kind in ("prose", "item"):
             self._looks[id(self.blocks[-1])] = look
 
+    def add_blocks(self, blocks: Iterable[Prose]) -> None:
+        """Add what belongs to the last paragraph, such as the items of SmartArt in it."""
+        for block in blocks:
+            self._add(str(block.text), block.kind, f"paragraph {self._num_paragraphs}")
+
     def add_note(self, text: str, kind: str = "footnote") -> None:
         """Add a footnote or endnote, as `kind` says, after the paragraph that refers to it."""
         self._num_notes[kind] += 1
@@ -161,6 +166,7 @@ class ShownText:
         self.pieces: list[tuple[str, int]] = []  # texts, and whether they are raised or lowered
         self.notes: list[Any] = []
         self.boxes: list[Element] = []
+        self.drawings: list[str] = []  # charts and SmartArt, by identifier
         self.level = 0  # 1 in a superscript, -1 in a subscript
 
     @property

@@ -58,6 +58,7 @@ from foveate.documents.readers.plain.lines import (
 from foveate.documents.readers.plain.preformatted import (
     are_records,
     is_code,
+    is_drawing,
     is_drawn_table,
     table_rows,
 )
@@ -192,7 +193,9 @@ def _blocks(text: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
 
 def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
     lines = chunk.lines
-    if chunk.is_list:
+    if len(lines) > 1 and is_drawing(chunk.shown) and not is_drawn_table(chunk):
+        yield Prose(_listing(text, lines), kind="code")
+    elif chunk.is_list:
         yield from (Prose(mapped(text, part), kind="item") for part in chunk.parts)
     elif is_drawn_table(chunk):
         yield from table_rows(text, lines)

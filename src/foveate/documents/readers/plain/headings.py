@@ -313,9 +313,14 @@ def levels_of(kinds: Iterable[str]) -> dict[str, int]:
             elif kind in _NESTING_PARTS:
                 level = _level_below(kind, found, levels) or level
         levels[kind] = level
-    levels["named"] = min(levels.values(), default=0)
-    if "annex" in levels:
+    annex = levels.pop("annex", None)
+    is_inside = annex is not None and levels.get("part") == annex + 1
+    outer = [level for kind, level in levels.items() if not (is_inside and kind == "part")]
+    levels["named"] = min(outer, default=annex or 0)
+    if annex is not None:  # an appendix is on the level of what it follows
         levels["annex"] = levels["named"]
+        if is_inside:
+            levels["part"] = levels["named"] + 1
     return levels
 
 

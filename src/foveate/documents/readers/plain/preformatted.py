@@ -35,7 +35,7 @@ def is_code(chunk: Chunk, base: int) -> bool:
         base: Indentation of the text around them.
     """
     lines = chunk.shown.split("\n")
-    if (len(lines) > 1 or chunk.indent > base) and is_drawing(chunk.shown):
+    if not chunk.is_list and chunk.indent > base and is_drawing(chunk.shown):
         return True
     if chunk.indent > base and _PROMPT.match(lines[0]):
         return True
@@ -58,6 +58,11 @@ def is_drawing(text: str) -> bool:
     return 2 * sum(_DRAWN.search(word) is not None for word in words) > len(words)
 
 
+def is_listing(text: str) -> bool:
+    """Return whether lines of a preformatted text draw something, or all look like code."""
+    return is_drawing(text) or all(_CODE.search(line.strip()) for line in text.strip().split("\n"))
+
+
 def is_prose(text: str) -> bool:
     """Return whether most of a preformatted text is paragraphs of sentences between blank lines."""
     prose = 0
@@ -66,12 +71,7 @@ def is_prose(text: str) -> bool:
         lines = block.split("\n")
         num_code = sum(_CODE.search(line.strip()) is not None for line in lines)
         is_said = block.count(" ") + len(lines) > 4 or not block.isascii()
-        if (
-            is_said
-            and not block[0].islower()
-            and _SENTENCE_END.search(block)
-            and 4 * num_code <= len(lines)
-        ):
+        if is_said and _SENTENCE_END.search(block) and 4 * num_code <= len(lines):
             prose += len(block)
     return 2 * prose > sum(map(len, blocks))
 

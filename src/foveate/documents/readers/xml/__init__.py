@@ -197,11 +197,14 @@ class _Converter(tree.Builder):
             self.deferred.append(node)
         else:
             tag = vocabulary.tags.get(name, "span")
-            if name == "hi":
+            if tag == "span":
                 looks = _SCRIPT.search(f"{node.get('rend')} {node.get('rendition')}")
                 tag = looks[0] if looks else tag
             elif tag == "dt" and self.before.strip():  # a word of a sentence
                 tag = "span"
+            elif tag == "pre":
+                node.set("class", "code")
+                tag = tag if "\n" in "".join(node.itertext()).strip() else "span"
             elif tag == "ul" and (style := _numbering(node)):
                 tag = "ol"
                 node.set("type", style)
@@ -262,11 +265,7 @@ class _Converter(tree.Builder):
     def is_note_mark(self, node: Element, parent: tree.Element) -> bool:
         """Return whether an element is the mark of a note or reference, and no part of the text."""
         kind = node.get("ref-type")
-        if (
-            kind in ("fn", "table-fn")
-            or node.get("type") in ("foot", "note", "noteAnchor")
-            or "fn-type" in node.attrib
-        ):
+        if kind in ("fn", "table-fn") or node.get("type") in ("foot", "note", "noteAnchor"):
             return True
         if "bibr" not in (kind, node.get("type")):
             return False

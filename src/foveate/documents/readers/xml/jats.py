@@ -9,8 +9,8 @@ from foveate.documents.readers import xml
 
 _JATS = xml.Vocabulary(
     title=".//title-group/article-title",
-    parts=name_set("abstract body app glossary fn-group ref-list floats-group"),
-    sections=name_set("abstract sec app glossary ref-list"),
+    parts=name_set("abstract body ack notes sec app glossary fn-group ref-list floats-group"),
+    sections=name_set("abstract sec ack notes app glossary ref-list"),
     heading="title",
     tags={
         **{name: name for name in ("p", "sup", "sub", "table", "thead", "tbody", "tr", "td", "th")},
@@ -18,7 +18,10 @@ _JATS = xml.Vocabulary(
         **dict.fromkeys(("fig", "caption"), "figcaption"),
         **dict.fromkeys(("fn", "table-wrap-foot"), "footnote"),
         **dict.fromkeys(("boxed-text", "def-item", "disp-quote", "fig-group", "table-wrap"), "div"),
+        "supplementary-material": "div",
         "break": "br",
+        "code": "pre",
+        "preformat": "pre",
         "list": "ul",
         "list-item": "li",
         "def-list": "dl",
@@ -26,16 +29,17 @@ _JATS = xml.Vocabulary(
         "def": "dd",
         "ref": "reference",
     },
-    floats=name_set("fig fig-group table-wrap table-wrap-group fn"),
+    floats=name_set("fig fig-group table-wrap table-wrap-group fn supplementary-material"),
     labels=frozenset(
         (parent, "label") for parent in ("fig", "table-wrap", "fn", "ref", "list-item")
     ),
     separators={"element-citation": ", ", "nlm-citation": ", ", "person-group": ", ", "name": " "},
-    hidden=name_set(
-        "tex-math annotation supplementary-material media graphic "
-        "code preformat sub-article response object-id pub-id"
-    ),
-    default_headings={"abstract": "Abstract", "ref-list": "References"},
+    hidden=name_set("tex-math annotation media graphic sub-article response object-id pub-id"),
+    default_headings={
+        "abstract": "Abstract",
+        "ack": "Acknowledgements",
+        "ref-list": "References",
+    },
 )
 _NAMES = ("name", "name-alternatives/name", "string-name", "name-alternatives/string-name")
 _PUBLICATIONS = ("pub", "epub", "epub-ppub", "ppub", "collection")
@@ -43,10 +47,7 @@ _PUBLICATIONS = ("pub", "epub", "epub-ppub", "ppub", "collection")
 
 
 def read(text: str) -> ParsedText:
-    """Read abstract, body, appendices, captions, tables, footnotes and references.
-
-    Code and supplementary material are skipped.
-    """
+    """Read abstract, body, back matter, captions, tables, footnotes, code and references."""
     parsed, root = xml.read(text, _JATS)
     header = root.find(".//article-meta")
     if header is not None:

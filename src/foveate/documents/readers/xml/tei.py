@@ -13,7 +13,7 @@ _TEI = xml.Vocabulary(
     sections=name_set("abstract div div1 div2 div3 div4 div5 div6 div7 listBibl"),
     heading="head",
     tags={
-        **dict.fromkeys(("p", "ab", "lg", "u", "figDesc"), "p"),
+        **dict.fromkeys(("p", "ab", "lg", "u", "figDesc", "speaker", "stage"), "p"),
         **dict.fromkeys(("biblStruct", "bibl", "biblFull"), "reference"),
         "list": "ul",
         "item": "li",
@@ -22,13 +22,15 @@ _TEI = xml.Vocabulary(
         "row": "tr",
         "cell": "td",
         "note": "footnote",
+        "eg": "pre",
+        "code": "pre",
         "lb": "br",
     },
     floats=name_set("figure table note"),
     labels=frozenset({("figure", "head"), ("table", "head")}),
     separators=dict.fromkeys(("biblStruct", "analytic", "monogr", "imprint"), ", ")
     | {"persName": " "},
-    hidden=name_set("formula sourceDesc titlePage speaker stage fw idno annotation"),
+    hidden=name_set("sourceDesc titlePage fw idno annotation"),
     default_headings={"abstract": "Abstract", "listBibl": "References"},
 )
 
@@ -36,7 +38,7 @@ _TEI = xml.Vocabulary(
 def read(text: str) -> ParsedText:
     """Read abstract, front, body, captions, tables, notes and references.
 
-    Formulas, stage directions and the rest of the back matter are skipped.
+    The rest of the back matter is skipped.
     """
     parsed, root = xml.read(text, _TEI)
     header = root.find("teiHeader")
