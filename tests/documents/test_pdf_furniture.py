@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foveate import Document
 from foveate.documents.readers.pdf import furniture
 from tests.documents.pdfs import LOREM, PITCH, Writer, document_of
 
@@ -28,6 +29,12 @@ def test_running_heads_are_left_out(book):
     assert "HISTORY" not in book.text
     assert "SECOND CHAPTER" not in book.text
     assert "1893" not in book.text
+
+
+def test_what_is_left_out_is_noted(book):
+    assert len(book.left_out) == 16
+    assert {*book.left_out} >= {"Printed in Ys, 1893", "1 A HISTORY OF PILOTS"}
+    assert Document.from_dict(book.to_dict()).left_out == book.left_out
 
 
 def test_text_stays(book):

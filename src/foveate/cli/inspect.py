@@ -11,6 +11,7 @@ from foveate.tasks.surroundings import title_of
 from . import common
 from .reading import File, Reading, takes_options
 
+_MAX_LINES = 3  # of those that are left out
 _MAX_AUTHORS = 5  # that are shown
 
 
@@ -51,6 +52,7 @@ def command(
                 },
                 "num_attended_pairs": inspection.num_attended_pairs,
                 "density": inspection.density,
+                "left_out": document.left_out,
             }
         )
         return
@@ -75,6 +77,12 @@ def command(
         f"attended pairs: {inspection.num_attended_pairs:,} of {inspection.num_nodes**2:,}, "
         f"{inspection.density:.3%} of dense attention"
     )
+    if document.left_out:
+        shown = ", ".join(f"“{line}”" for line in [*dict.fromkeys(document.left_out)][:_MAX_LINES])
+        show(
+            f"left out: {len(document.left_out):,} lines at the edges of pages, such as "
+            f"{escape(shown)} (all with --json)"
+        )
 
 
 def _origin(document: Document) -> str:

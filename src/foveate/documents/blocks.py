@@ -176,6 +176,8 @@ class ParsedText:
         authors: The names of the authors, if the source states them.
         date: When it was published, in ISO 8601, if the source states it.
         language: ISO 639 code of its language, if the reader had to detect it.
+        left_out: Lines that are no part of the text, such as running heads, as far as the reader
+            notes them.
     """
 
     title: str | None
@@ -186,6 +188,7 @@ class ParsedText:
     authors: tuple[str, ...] = ()
     date: str | None = None
     language: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 class TextComposer:

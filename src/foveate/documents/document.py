@@ -60,6 +60,7 @@ class Document:
             not state them in fields of their own.
         date: When it was published, in ISO 8601: YYYY, YYYY-MM or YYYY-MM-DD; None if the source
             does not state it.
+        left_out: Of a PDF, the running heads, running feet and page numbers, which `text` lacks.
 
     Raises:
         DocumentError: The sections hold no sentence or invalid characters, or are nested too deep;
@@ -85,6 +86,7 @@ class Document:
     landmarks: tuple[Landmark, ...] = ()
     authors: tuple[str, ...] = ()
     date: str | None = None
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Leave out what is empty; reject a document without sentences, and parts that are invalid.
@@ -505,6 +507,7 @@ def _read(file: File, language: str | None, options: Mapping[str, Any]) -> dict[
         "landmarks": landmarks(parsed, file.place),
         "authors": parsed.authors,
         "date": parsed.date,
+        "left_out": parsed.left_out,
     }
 
 

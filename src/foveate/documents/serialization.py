@@ -23,6 +23,7 @@ def pack(document: Mapping[str, Any]) -> dict[str, Any]:
     layout = document["layout"]
     return dict(document) | {
         "authors": list(document["authors"]),
+        "left_out": list(document["left_out"]),
         "sections": [_pack(section) for section in document["sections"]],
         "layout": None if layout is None else pack_layout(layout),
         "landmarks": [list(landmark) for landmark in document["landmarks"]],
@@ -74,6 +75,7 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
                 _expect(str, name) for name in _expect(list | tuple, data.get("authors", ()))
             ),
             "date": _expect(str | None, data.get("date")),
+            "left_out": tuple(_expect(str, line) for line in data.get("left_out", ())),
         }
     except DocumentError:
         raise

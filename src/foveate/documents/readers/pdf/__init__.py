@@ -206,6 +206,8 @@ def _compose(
 ) -> ParsedText:
     """Recognize what the lines are, and write the text; `pages` is empty afterwards."""
     kept = remove_furniture(pages, [sheet.reading_height for sheet in sheets])
+    left = {id(line) for page in kept for line in page}
+    left_out = tuple(line.text for page in pages for line in page if id(line) not in left)
     lines = [line for page in kept for line in page]
     typography = study(lines)
     blocks = find_blocks(kept, typography)
@@ -228,4 +230,5 @@ def _compose(
     blocks.reverse()
     while blocks:
         composer.add(blocks.pop())
-    return replace(find_numbered(composer.finish(name, sheets)), language=language)
+    parsed = find_numbered(composer.finish(name, sheets))
+    return replace(parsed, language=language, left_out=left_out)
