@@ -60,8 +60,8 @@ _IN_CONTEXT: dict[Kind, Weights] = {
     "topic": Weights(_TOPIC_BY_SENTENCE, (0.45, 0.25, 0.3), (0.15, 0.85)),
 }
 _WITH_TOKENS: dict[Kind, Weights] = {
-    "question": Weights((0.1, 0.15, 0.35, 0.15, 0.25), (0.45, 0.25, 0.3), (0.2, 0.8)),
-    "topic": Weights((0.05, 0.4, 0.15, 0.15, 0.25), (0.45, 0.25, 0.3), (0.2, 0.8)),
+    "question": Weights((0.2, 0.05, 0.45, 0.2, 0.1), (0.45, 0.25, 0.3), (0.2, 0.8)),
+    "topic": Weights((0.1, 0.35, 0.15, 0.2, 0.2), (0.45, 0.25, 0.3), (0.2, 0.8)),
 }
 """Those of models with vectors of tokens, of others that read sentences in their documents, and of
 those that read sentences by themselves: among the best that `benchmarks/fusion.py` finds."""
