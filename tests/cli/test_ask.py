@@ -17,7 +17,7 @@ def ask(foveate, fish):
 
 
 def test_passages_are_shown_with_their_places(ask):
-    code, output, _ = ask("how are cod caught?", "--top-k", "1")
+    code, output, _ = ask("who catches cod, and with what?", "--top-k", "1")
     assert code == 0
     assert "They eat small fish. **Fishermen catch them with nets.**\n      line 5 · Cod" in output
 
