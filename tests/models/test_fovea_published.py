@@ -13,7 +13,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from foveate.models.fovea import FoveaEncoderModel, FoveaForConditionalGeneration
+from foveate.models.fovea import FoveaConfig, FoveaEncoderModel, FoveaForConditionalGeneration
 from tests.numerics import relative_error
 from tests.paths import shared
 from tests.t5 import SIZES
@@ -46,6 +46,27 @@ def test_a_published_folder_gives_the_published_hidden_states(name, tmp_path):
     with torch.no_grad():
         actual = model(tensors["input_ids"]).last_hidden_state
     assert relative_error(actual, tensors["last_hidden_state"]) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        # What the published scripts/run_summarization.sh gives, and the published class's default.
+        ({"wing_size": 1, "block_len": 128, "stop_level": 20}, (128, 1, 20)),
+        ({"wing_size": 2, "block_len": 16, "global_attn": True}, (16, 2, 5)),
+    ],
+)
+def test_published_fields_are_obeyed_wherever_they_are_given(fields, expected, tmp_path):
+    config = LongT5Config(**SIZES, encoder_attention_type="transient-global")
+    LongT5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    model = FoveaForConditionalGeneration.from_pretrained(tmp_path, **fields)
+    for found in (model.config, FoveaConfig(**SIZES, **fields)):
+        assert (found.block_size, found.k_neighbours, found.stop_level) == expected
+        assert found.coverage == "paper"
+    attention = model.encoder.block[0].layer[0].SelfAttention
+    assert (attention.block_size, attention.stop_level) == (expected[0], expected[2])
+    with pytest.raises(ValueError, match="stop_level must be at least 1"):
+        FoveaConfig(stop_level=0)
 
 
 T5 = T5ForConditionalGeneration, T5Config

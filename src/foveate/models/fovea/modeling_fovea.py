@@ -49,6 +49,7 @@ class FoveaAttention(nn.Module):
         self.k_neighbours = config.k_neighbours
         self.coverage = config.coverage
         self.size_bias = config.size_bias
+        self.stop_level = config.stop_level
 
     def forward(
         self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
@@ -78,6 +79,7 @@ class FoveaAttention(nn.Module):
             lengths=lengths,
             max_distance=self.max_distance,
             size_bias=self.size_bias,
+            stop_level=self.stop_level,
         )
         return self.o(attended.flatten(1)), bias
 
