@@ -492,7 +492,7 @@ def test_a_record_without_text_is_skipped_with_a_warning(tmp_path):
 
 
 def test_no_such_benchmark_or_file(tmp_path):
-    with pytest.raises(ValueError, match="unknown benchmark 'glue': name one of arxiv"):
+    with pytest.raises(ValueError, match="unknown benchmark 'glue': name one of ami, arxiv"):
         read_benchmark("glue", tmp_path)
     for name in set(BENCHMARKS) - {"multi_news", "scisummnet"}:
         with pytest.raises(FileNotFoundError):
