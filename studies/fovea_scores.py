@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
+from scipy.stats import t as student_t
 
 import report
 from fovea_arms import NEIGHBOURS
@@ -231,8 +232,18 @@ def _interval(pair: dict[str, Any], group: str) -> str | None:
     found = pair["difference"].get(group)
     if found is None:
         return None
-    mean, low, high = (f"{100 * found[key]:+.1f}" for key in ("mean", "low", "high"))
+    bounds = _over_seeds(found["by seed"]) or (found["low"], found["high"])
+    mean, low, high = (f"{100 * value:+.1f}" for value in (found["mean"], *bounds))
     return f"{mean} ({low} to {high})".replace("-", "−")
+
+
+def _over_seeds(values: list[float]) -> tuple[float, float] | None:
+    """Return the 95 % interval of the mean over seeds, by Student's t; None of one seed."""
+    if len(values) < 2:
+        return None
+    half = student_t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
+    middle = float(np.mean(values))
+    return middle - float(half), middle + float(half)
 
 
 def _each_seed(pair: dict[str, Any]) -> str:

@@ -214,3 +214,83 @@ def test_hidden_files_of_a_folder_are_skipped(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref")
     assert [example.document.text for example in Corpus(tmp_path)] == ["Cod swim."]
+
+
+# As in the published doc/data_format.md of unarXive, shortened.
+UNARXIVE = {
+    "paper_id": "2105.05862",
+    "_pdf_hash": None,
+    "metadata": {"id": "2105.05862", "title": "Gravitational\n  memory"},
+    "discipline": "Physics",
+    "abstract": {"section": "Abstract", "text": "  We study memory.\n", "cite_spans": []},
+    "body_text": [
+        {
+            "section": "Introduction",
+            "sec_number": "1",
+            "sec_type": "section",
+            "content_type": "paragraph",
+            "text": "Waves leave a memory {{cite:bc9a8c}}. It is known.",
+            "cite_spans": [],
+            "ref_spans": [],
+        },
+        {
+            "section": "Introduction",
+            "sec_number": "1",
+            "sec_type": "section",
+            "content_type": "paragraph",
+            "text": "The source is {{formula:7fd8-91}} here.",
+            "cite_spans": [],
+            "ref_spans": [],
+        },
+        {
+            "section": "Memory wave form",
+            "sec_number": "2.1",
+            "sec_type": "subsection",
+            "content_type": "paragraph",
+            "text": "The gauge choice is not complete.",
+            "cite_spans": [],
+            "ref_spans": [],
+        },
+    ],
+    "bib_entries": {},
+    "ref_entries": {"7fd8-91": {"latex": "S_{\\mu \\nu }", "type": "formula"}},
+}
+HUPD = {
+    "application_number": "13530119",
+    "title": "FISH TRAP",
+    "decision": "ACCEPTED",
+    "abstract": "A trap for cod.",
+    "claims": "1. A trap for cod. 2. The trap of claim 1, of wire.",
+    "background": "Traps were of wood.",
+    "summary": "The trap is of wire.",
+    "full_description": "Traps were of wood.\n\nThe trap is of wire.\n\nFIG. 1 shows a trap.",
+}
+
+
+def test_papers_of_unarxive_as_published(tmp_path):
+    (tmp_path / "arXiv_src_2105_034.jsonl").write_text(json.dumps(UNARXIVE) + "\n")
+    [example] = Corpus(tmp_path)
+    assert (example.id, example.document.title) == ("2105.05862", "Gravitational memory")
+    titles = ["Abstract", "Introduction", "Memory wave form"]
+    assert [section.title for section in example.document.sections] == titles
+    text = example.document.text
+    assert "The source is S_{\\mu \\nu } here." in text
+    assert "{{" not in text
+    assert len(list(example.document.sections[1].paragraphs)) == 2
+
+
+@pytest.mark.parametrize("name", ["13530119.json", "applications.jsonl"])
+def test_applications_of_hupd_as_published(name, tmp_path):
+    (tmp_path / name).write_text(json.dumps(HUPD))
+    [example] = Corpus(tmp_path)
+    assert example.document.title == "FISH TRAP"
+    titles = ["Abstract", "Background", "Summary", "Description", "Claims"]
+    assert [section.title for section in example.document.sections] == titles
+    assert example.document.text.count("Traps were of wood.") == 1
+    assert "FIG. 1 shows a trap." in example.document.text
+
+
+def test_a_damaged_application_is_named(tmp_path):
+    (tmp_path / "1.json").write_text(json.dumps(HUPD | {"full_description": 3}))
+    with pytest.raises(DocumentError, match=r"1\.json is not an application of HUPD"):
+        Corpus(tmp_path)[0]

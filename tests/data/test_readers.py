@@ -492,7 +492,7 @@ def test_a_record_without_text_is_skipped_with_a_warning(tmp_path):
 
 
 def test_no_such_benchmark_or_file(tmp_path):
-    with pytest.raises(ValueError, match="unknown benchmark 'glue': name one of arxiv"):
+    with pytest.raises(ValueError, match="unknown benchmark 'glue': name one of ami, arxiv"):
         read_benchmark("glue", tmp_path)
     for name in set(BENCHMARKS) - {"multi_news", "scisummnet"}:
         with pytest.raises(FileNotFoundError):
@@ -512,3 +512,62 @@ def test_a_file_in_another_encoding_is_named(tmp_path):
     file.write_bytes("TEXT,LABELS\nCafé,a\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"notes\.csv is not valid UTF-8: convert it to UTF-8"):
         list(read_benchmark("mimic", file))
+
+
+NITE = 'xmlns:nite="http://nite.sourceforge.net/"'
+
+
+def write_nxt(folder, meeting, words, segments, segment_suffix):
+    """Write the words and segments of each speaker as AMI and ICSI publish them."""
+    for speaker, tokens in words.items():
+        name = f"{meeting}.{speaker}"
+        elements = "".join(
+            f'<w nite:id="{name}.words{i}" starttime="1">{token}</w>'
+            if token
+            else f'<vocalsound nite:id="{name}.words{i}" type="laugh"/>'
+            for i, token in enumerate(tokens)
+        )
+        head = f'<?xml version="1.0" encoding="ISO-8859-1"?><nite:root {NITE}>'
+        (folder / "words").mkdir(exist_ok=True, parents=True)
+        (folder / "words" / f"{name}.words.xml").write_text(f"{head}{elements}</nite:root>")
+        elements = "".join(
+            f'<segment nite:id="s{i}" {attributes}><nite:child href="{name}.words.xml'
+            f'#id({name}.words{first})..id({name}.words{last})"/></segment>'
+            for i, (attributes, first, last) in enumerate(segments[speaker])
+        )
+        (folder / "segments").mkdir(exist_ok=True)
+        path = folder / "segments" / f"{name}.{segment_suffix}.xml"
+        path.write_text(f"{head}{elements}</nite:root>")
+
+
+SUMMARY = f"""<?xml version="1.0" encoding="ISO-8859-1"?><nite:root {NITE}>
+<abstract nite:id="a"><sentence nite:id="a.1">They talk of
+ cod.</sentence></abstract><decisions nite:id="d"><sentence nite:id="d.1">Buy a net.</sentence>
+</decisions></nite:root>"""
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix", "attributes", "speakers"),
+    [
+        ("ami", "segments", 'channel="0" transcriber_start="{}"', ["A", "B", "A"]),
+        ("icsi", "segs", 'starttime="{}" participant="me01"', ["me01"] * 3),
+    ],
+)
+def test_ami_and_icsi(name, suffix, attributes, speakers, tmp_path):
+    words = {"A": ["Cod", "swim", ".", "", "It", "'s", "so", "."], "B": ["Yes", ",", "they", "do"]}
+    first, second, third = (attributes.format(time) for time in ("1.5", "3.25", "10.0"))
+    segments = {"A": [(first, 0, 3), (third, 4, 7)], "B": [(second, 0, 3)]}
+    write_nxt(tmp_path, "ES2002a", words, segments, suffix)
+    write_nxt(tmp_path, "ES2002ab", {"A": ["No", "."]}, {"A": [(first, 0, 1)]}, suffix)
+    (tmp_path / "abstractive").mkdir()
+    (tmp_path / "abstractive" / "ES2002a.abssumm.xml").write_text(SUMMARY)
+    [example] = read_benchmark(name, tmp_path)
+    assert (example.id, example.references) == ("ES2002a", ("They talk of cod. Buy a net.",))
+    paragraphs = list(example.document.paragraphs())
+    assert plain_text(example.document) == "Cod swim.\nYes, they do\nIt's so."
+    assert [paragraph.speaker for paragraph in paragraphs] == speakers
+
+
+def test_a_folder_without_summaries_of_meetings_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no summaries"):
+        list(read_benchmark("ami", tmp_path))

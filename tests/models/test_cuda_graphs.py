@@ -29,7 +29,6 @@ from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 from foveate.models.speed_ups import cuda_graphs, graph_capture, restore, speed_up
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder, capture, release
 from foveate.models.vcc import VccBertConfig, VccBertModel, VccT5Config, VccT5EncoderModel
-from foveate.ops.vip_compression import compression
 from tests.numerics import relative_error
 from tests.synchronization import replace_graphs, replace_training_graphs
 
@@ -94,13 +93,14 @@ def longt5(kind):
     return speed_up(LongT5EncoderModel(config)).eval()
 
 
-@pytest.fixture(autouse=True)
-def without_exploration(monkeypatch):
-    """VCC draws random scores for padding, too."""
-    monkeypatch.setattr(compression, "EXPLORATION_RATE", 0.0)
-
-
-VCC = {"segment_size": 48, "num_segment_layers": 1, "block_size": 4, "num_fine_blocks": 3}
+# Exploring draws random scores for padding, too.
+VCC = {
+    "segment_size": 48,
+    "num_segment_layers": 1,
+    "block_size": 4,
+    "num_fine_blocks": 3,
+    "explore_prob": 0.0,
+}
 
 
 def vcc_t5():

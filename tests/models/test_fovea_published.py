@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import (
+    AutoModelForSequenceClassification,
     LongT5Config,
     LongT5ForConditionalGeneration,
     T5Config,
@@ -13,7 +14,12 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from foveate.models.fovea import FoveaEncoderModel, FoveaForConditionalGeneration
+from foveate.models.fovea import (
+    FoveaConfig,
+    FoveaEncoderModel,
+    FoveaForConditionalGeneration,
+    FoveaForSequenceClassification,
+)
 from tests.numerics import relative_error
 from tests.paths import shared
 from tests.t5 import SIZES
@@ -46,6 +52,27 @@ def test_a_published_folder_gives_the_published_hidden_states(name, tmp_path):
     with torch.no_grad():
         actual = model(tensors["input_ids"]).last_hidden_state
     assert relative_error(actual, tensors["last_hidden_state"]) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        # What the published scripts/run_summarization.sh gives, and the published class's default.
+        ({"wing_size": 1, "block_len": 128, "stop_level": 20}, (128, 1, 20)),
+        ({"wing_size": 2, "block_len": 16, "global_attn": True}, (16, 2, 5)),
+    ],
+)
+def test_published_fields_are_obeyed_wherever_they_are_given(fields, expected, tmp_path):
+    config = LongT5Config(**SIZES, encoder_attention_type="transient-global")
+    LongT5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    model = FoveaForConditionalGeneration.from_pretrained(tmp_path, **fields)
+    for found in (model.config, FoveaConfig(**SIZES, **fields)):
+        assert (found.block_size, found.k_neighbours, found.stop_level) == expected
+        assert found.coverage == "paper"
+    attention = model.encoder.block[0].layer[0].SelfAttention
+    assert (attention.block_size, attention.stop_level) == (expected[0], expected[2])
+    with pytest.raises(ValueError, match="stop_level must be at least 1"):
+        FoveaConfig(stop_level=0)
 
 
 T5 = T5ForConditionalGeneration, T5Config
@@ -110,3 +137,23 @@ def test_arguments_take_the_place_of_the_configuration(tmp_path):
     assert (attention.block_size, attention.coverage) == (16, "paper")
     with pytest.raises(ValueError, match="unknown coverage 'half'"):
         FoveaEncoderModel.from_pretrained(tmp_path, coverage="half")
+
+
+def test_a_published_folder_classifies(tmp_path):
+    T5ForConditionalGeneration(T5Config(**SIZES)).save_pretrained(tmp_path)
+    with pytest.warns(UserWarning, match=r"lacks 4 parameters .* classification_head"):
+        model = FoveaForSequenceClassification.from_pretrained(tmp_path, num_labels=3).eval()
+    model.save_pretrained(tmp_path / "again")
+    again = AutoModelForSequenceClassification.from_pretrained(tmp_path / "again").eval()
+    assert type(again) is FoveaForSequenceClassification
+    ids = torch.randint(2, 60, (2, 30))
+    mask = torch.ones_like(ids)
+    mask[1, :10] = 0
+    out = model(ids, attention_mask=mask, labels=torch.tensor([0, 2]))
+    assert out.logits.shape == (2, 3)
+    assert torch.equal(again(ids, attention_mask=mask).logits, out.logits)
+    alone = model(ids[1:, 10:]).logits[0]
+    assert relative_error(out.logits[1], alone) < 1e-5
+    out.loss.backward()
+    weights = model.encoder.block[0].layer[0].SelfAttention.q.weight
+    assert weights.grad.abs().sum() > 0

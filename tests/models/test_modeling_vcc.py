@@ -98,10 +98,16 @@ def first(length, count, batch=1):
     return (torch.arange(length) < count).expand(batch, -1)
 
 
-def published(number):
+def published(number, names=None):
     """The published encoder's weights in ours, with its inputs and outputs."""
     golden = load_file(shared(f"golden/vcc_t5_encoder_{number}.safetensors"))
     config = json.loads(shared(f"golden/vcc_t5_encoder_{number}.json").read_text())["config"]
+    if names is not None:
+        layers = config.pop("num_segment_layers")
+        config = {names.get(name, name): value for name, value in config.items()}
+        classes = ["src.t5.models.layers.T5Block", "src.t5.models.vcc_layers.VccT5Block"]
+        rest = config["num_layers"] - layers
+        config["encoder_layers"] = classes[:1] * layers + classes[1:] * rest
     model = VccT5EncoderModel(VccT5Config(**config)).double().eval()
     weights = {
         name.removeprefix("weights."): tensor.double()
@@ -122,6 +128,14 @@ def test_published_encoder(number):
         out = run()
     # Published means and multiplicities are of 1e-4 tokens more.
     assert relative_error(out[real], golden["last_hidden_state"][real]) < 2e-5
+
+
+def test_published_encoder_by_its_own_fields():
+    names = {"segment_size": "short_segment_size", "num_vip_slots": "num_important_tokens"}
+    _, run, golden = published(12, names)
+    real = golden["attention_mask"].bool()
+    with torch.no_grad():
+        assert relative_error(run()[real], golden["last_hidden_state"][real]) < 2e-5
 
 
 def test_published_gradients():
@@ -289,6 +303,69 @@ def test_plain_folders_load_with_fields_and_without_remarks(name, tmp_path, capl
     assert config.num_segment_layers == 1  # a third
 
 
+# The model.* fields of the published cfgs/t5/base-4k/qasper/vcc-16k.py, smaller.
+PUBLISHED = {
+    "max_decoder_length": 128,
+    "short_segment_size": 16,
+    "block_size": 4,
+    "num_important_tokens": 3 * 4,
+    "num_fine_blocks": 2,
+    "include_positions_in_mixed_states": True,
+    "selector_type": "attention_based_selector",
+    "coarser_type": "mean",
+    "explore_prob": 0.2,
+    "scale_correction": True,
+    "custom_relative_attention": True,
+    "checkpoint_attention": True,
+    "checkpoint_ffn": True,
+}
+T5_LAYERS = ["src.t5.models.layers.T5Block"] * 2 + ["src.t5.models.vcc_layers.VccT5Block"]
+ROBERTA_LAYERS = [
+    *["src.roberta.models.prenorm.EncoderLayer"] * 2,
+    "src.roberta.models.vcc.VccEncoderLayer",
+]
+
+
+@pytest.mark.parametrize("given", ["file", "arguments"])
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [("t5", {"encoder_layers": T5_LAYERS}), ("roberta", {"encoder_layer_types": ROBERTA_LAYERS})],
+)
+def test_published_fields_are_obeyed(name, layers, given, tmp_path):
+    model, _, sizes = ENCODERS[name]
+    PLAIN[name][0](PLAIN[name][1](**sizes)).save_pretrained(tmp_path)
+    fields = PUBLISHED | layers
+    if given == "file":
+        saved = json.loads((tmp_path / "config.json").read_text()) | fields
+        (tmp_path / "config.json").write_text(json.dumps(saved))
+        fields = {}
+    # Published RoBERTa has its norms first, so that its layers are not those of the folder.
+    config = model.config_class.from_pretrained(tmp_path, **fields)
+    model(config).save_pretrained(tmp_path / "again")
+    for found in (config, model.config_class.from_pretrained(tmp_path / "again")):
+        assert (found.segment_size, found.num_vip_slots, found.num_segment_layers) == (16, 12, 2)
+        assert (found.block_size, found.num_fine_blocks, found.explore_prob) == (4, 2, 0.2)
+        assert getattr(found, "norm_first", True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"selector_type": "random"}, "selector_type must be 'attention_based_selector'"),
+        ({"coarser_type": "max"}, "coarser_type must be 'mean'"),
+        ({"scale_correction": False}, "scale_correction must be True"),
+        ({"encoder_layers": T5_LAYERS[::-1]}, "none of segments after one of VCC's"),
+        ({"encoder_layers": T5_LAYERS[:2]}, "must name 3 layers"),
+    ],
+)
+def test_published_fields_of_other_values_are_refused(fields, message, tmp_path):
+    T5EncoderModel(T5Config(**T5)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        VccT5EncoderModel.from_pretrained(tmp_path, **fields)
+    with pytest.raises(ValueError, match=message):
+        VccT5Config(**T5, **fields)
+
+
 def test_layers_of_segments_are_a_third_or_a_quarter():
     assert VccT5Config(num_layers=12).num_segment_layers == 4
     assert VccBertConfig(num_hidden_layers=24).num_segment_layers == 6
@@ -304,6 +381,7 @@ def test_layers_of_segments_are_a_third_or_a_quarter():
         {"num_segment_layers": -1},
         {"num_segment_layers": 99},
         {"is_decoder": True},
+        {"explore_prob": 1.5},
     ],
 )
 @names
@@ -358,9 +436,8 @@ def test_a_lone_first_token_asks_with_slots_too(name):
 
 
 @names
-def test_training_explores(name, monkeypatch):
-    monkeypatch.setattr("foveate.ops.vip_compression.compression.EXPLORATION_RATE", 1)
-    model, ids = made(name), ids_of(1, 60)
+def test_training_explores(name):
+    model, ids = made(name, explore_prob=1), ids_of(1, 60)
 
     def seen(seed):
         torch.manual_seed(seed)

@@ -22,7 +22,7 @@ def benchmark_record(benchmark, number):
     facets = ["Purpose", "Design/methodology/approach", "Findings", "Originality/value"]
     question = {"question": "Does the ship swim?", "question_unique_id": f"q{number}"}
     return {
-        "": document,
+        "": {**document, "references": ["the whale"]},
         "arxiv": {
             "article_id": str(number),
             "section_names": titles,
@@ -87,7 +87,7 @@ def write_benchmark(benchmark, folder):
 def egad(folder, tokenizer, processor, **training):
     """The recipe `egad`, with a small model, small data and other keywords."""
     checkpoint("led", folder / "model", tokenizer)
-    entries = {"data.train": write_benchmark("arxiv", folder), "data.dev": "[]"}
+    entries = {"data.train": write_benchmark("", folder), "data.dev": "[]"}
     entries |= {"model.checkpoint": folder / "model", "batch": "{documents: 2}"}
     training = {**QUICK, "gradient_accumulation_steps": 1, "save_strategy": "no", **training}
     entries |= {f"training.{entry}": value for entry, value in training.items()}

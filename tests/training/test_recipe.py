@@ -110,7 +110,7 @@ def test_every_installed_recipe_is_valid(name):
         (changed(data={"train": 3}), "data: train: .* got 3"),
         (
             changed(data={"train": "a", "benchmark": "song"}),
-            "data: benchmark must be one of arxiv, .* got 'song'",
+            "data: benchmark must be one of ami, arxiv, .* got 'song'",
         ),
         (changed(processor=["a"]), r"processor: .* valid dictionary, got \['a'\]"),
         (changed(tokenizer=3.5), "tokenizer: .* got 3.5"),

@@ -8,6 +8,7 @@ import torch
 from foveate.models.speed_ups import patches
 from foveate.preprocessing import load_processor
 from foveate.training import Recipe, build_trainer, recipe_names, train
+from foveate.training.building import load_examples
 from tests.conftest import random_record
 from tests.profiles import NIGHTLY
 from tests.training.benchmark_files import egad, write_benchmark
@@ -165,3 +166,11 @@ def test_egad_trains_with_every_detector(detector, tmp_path, bert_tokenizer):
 def test_a_wrong_detector_of_egad_is_named(processor, message, tmp_path, bert_tokenizer):
     with pytest.raises(ValueError, match=message):
         build_trainer(egad(tmp_path, bert_tokenizer, processor), tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["egad", "fovea"])
+def test_json_lines_of_ones_own_need_no_other_setting(name, tmp_path):
+    file = write_benchmark("", tmp_path)
+    recipe = Recipe.load(name, [f"data.train={file}"])
+    examples, _ = load_examples(recipe.data, recipe.data.train)
+    assert examples[0].references == ("the whale",)

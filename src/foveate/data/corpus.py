@@ -13,6 +13,7 @@ from foveate.documents.compression import decompressed, strip_suffix
 from foveate.validation import Texts, validated
 
 from .example import Example, Query
+from .readers.corpora import hupd_document, unarxive_document
 from .records import Record
 
 
@@ -25,7 +26,8 @@ class Corpus(Sequence[Example]):
 
     - a document: what `Document.to_dict` returns; or `sections` and an optional `title`, as
       `Document.from_sections` takes them, where a list of `sentences` is not split any further; or
-      `section_titles` and `section_texts`, as Gensim writes articles of Wikipedia; or `text` with
+      `section_titles` and `section_texts`, as Gensim writes articles of Wikipedia; or a paper of
+      unarXive or a patent application of HUPD, as published; or `text` with
       an optional `format`, plain text by default; or the `turns` of a meeting; and optionally its
       `language`;
     - optionally the fields of a task: `id`, `query`, and the lists of texts `choices`,
@@ -83,7 +85,7 @@ class Corpus(Sequence[Example]):
         file_index, start, end = self._extents[index]
         path = self._files[file_index]
         if not _has_lines(path):
-            return Example(id=str(path), document=Document.from_file(path))
+            return Example(id=str(path), document=_read_file(path))
         line = self._content(file_index)[start:end]
         try:
             return _parse_example(_parse_object(line))
@@ -115,6 +117,19 @@ class Corpus(Sequence[Example]):
                     else file.read()
                 )
         return self._contents[index]
+
+
+def _read_file(path: Path) -> Document:
+    """Read a file that is one document; HUPD is a JSON file for each application."""
+    if path.suffix == ".json":
+        with decompressed(path) as file:
+            content = file.read()
+        if b'"full_description"' in content:
+            try:
+                return hupd_document(_parse_object(content))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise DocumentError(f"{path} is not an application of HUPD: {error}") from error
+    return Document.from_file(path)
 
 
 def _has_lines(path: Path) -> bool:
@@ -173,7 +188,11 @@ def _parse_example(record: Record) -> Example:
                 f"{num_sentences - 1}, as the document has {num_sentences} sentences, got "
                 f"{list(query.sentence_ids)}"
             )
-    return Example(id=str(record.get("id", "")), document=document, **vars(task))
+    return Example(
+        id=str(record.get("id", record.get("paper_id", record.get("application_number", "")))),
+        document=document,
+        **vars(task),
+    )
 
 
 def _parse_document(record: object) -> Document:
@@ -189,6 +208,10 @@ def _parse_document(record: object) -> Document:
     if "section_texts" in record:  # Gensim's segment_wiki
         parts = zip(record["section_titles"], record["section_texts"], strict=True)
         return Document.from_sections(title or "", [*parts], language=language)
+    if "body_text" in record:
+        return unarxive_document(record)
+    if "full_description" in record:
+        return hupd_document(record)
     if "turns" in record:
         return Document.from_text(json.dumps(record), format="json", title=title, language=language)
     if "text" in record:

@@ -21,6 +21,7 @@ shapes = st.fixed_dictionaries(
         "max_distance": st.sampled_from([20, 128]),
         "scale": st.sampled_from([1.0, 0.3]),
         "size_bias": st.booleans(),
+        "stop_level": st.sampled_from([None, 1, 2]),
     }
 )
 
@@ -184,6 +185,7 @@ def test_no_tokens_give_no_tokens():
         ({"k_neighbours": 0}, "must be at least 1, got 4 and 0"),
         ({"block_size": 4.0}, "block_size and k_neighbours must be integers, got 4.0, 1"),
         ({"scale": torch.tensor(0.5)}, "scale must be a number, got a tensor: multiply q by it"),
+        ({"stop_level": 0}, "stop_level must be at least 1 or None, got 0"),
         ({"coverage": "half"}, r"unknown coverage 'half': choose among \['full', 'paper'\]"),
         ({"lengths": [1, 1]}, "lengths must be positive and add up to 3 tokens"),
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),

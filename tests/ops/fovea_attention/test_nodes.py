@@ -79,3 +79,35 @@ def test_a_query_sees_logarithmically_many_nodes(n, k):
 @given(st.integers(1, 60), st.sampled_from(["full", "paper"]))
 def test_many_neighbours_are_all_blocks(n, coverage):
     assert set(select_nodes(n, n, coverage)) == {tuple(PyramidNode(0, block) for block in range(n))}
+
+
+def published_nodes(num_blocks, wing, stop_level):
+    """Follow the published `gen_id`, whose `level` is stop_level - 1."""
+    last, selected = stop_level - 1, []
+    for block in range(num_blocks):
+        nodes, level = [(0, block)], 0
+        while num_blocks > 2**level:
+            size = 2**level
+            first = wing * (size - 1) + 1
+            end = first + wing * size if level < last else num_blocks
+            for shift in range(first, end, size):
+                nodes += [(level, block - shift - size + 1), (level, block + shift)]
+            if level >= last:
+                break
+            level += 1
+        nodes = [node for node in nodes if 0 <= node[1] <= num_blocks - 2 ** node[0]]
+        selected.append(tuple(sorted(nodes, key=lambda node: node[1])))
+    return tuple(selected)
+
+
+@given(*SEQUENCES, st.integers(1, 9))
+@example(128, 1, 5)
+def test_paper_stops_at_the_published_level(n, k, stop_level):
+    assert select_nodes(n, k, "paper", stop_level) == published_nodes(n, k, stop_level)
+
+
+@given(*SEQUENCES, st.integers(1, 9))
+def test_full_tiles_the_sequence_when_levels_stop(n, k, stop_level):
+    for nodes in select_nodes(n, k, "full", stop_level):
+        assert [b for level, start in nodes for b in range(start, start + 2**level)] == [*range(n)]
+        assert max(level for level, _ in nodes) < stop_level

@@ -54,15 +54,16 @@ def check_close(actual, expected, dtype):
     st.sampled_from([12, 16, 24, 100]),
     st.integers(1, 2),
     st.sampled_from(COVERAGES),
+    st.sampled_from([None, 1, 2]),
     st.booleans(),
     st.booleans(),
 )
 @settings(max_examples=30 if ON_GPU else 5)
 def test_ragged_batches_equal_the_reference(
-    lengths, block_size, k_neighbours, coverage, size_bias, biased
+    lengths, block_size, k_neighbours, coverage, stop_level, size_bias, biased
 ):
     sizes = {"block_size": block_size, "k_neighbours": k_neighbours, "coverage": coverage}
-    sizes["size_bias"] = size_bias
+    sizes |= {"size_bias": size_bias, "stop_level": stop_level}
     check(lengths, torch.float32, biased, 20, **sizes)
 
 
@@ -89,7 +90,7 @@ def test_nodes_meet_no_tile_in_part():
     from foveate.ops.fovea_attention.triton.schedule import ScheduleKey, build_schedule
 
     schedule = build_schedule(
-        ScheduleKey((16_384,), 128, 1, "full", 128, 0, 128), torch.device(DEVICE)
+        ScheduleKey((16_384,), 128, 1, "full", None, 128, 0, 128), torch.device(DEVICE)
     )
     met_from, met_to = schedule.queries_of_keys.entries[:, 4:].T
     assert len(schedule.queries_of_keys.entries) == len(schedule.keys_of_queries.entries)
@@ -104,19 +105,21 @@ def test_heads_of_any_width(head_dim):
 
 @pytest.mark.parametrize("coverage", COVERAGES)
 @pytest.mark.parametrize("k_neighbours", [1, 2, 3])
-def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
+@pytest.mark.parametrize("stop_level", [None, 1, 3])
+def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours, stop_level):
     from foveate.ops.fovea_attention.triton.schedule import nodes_by_room, select_all_nodes
 
     for num_blocks in (1, 2, 3, 6, 17, 40):
         nodes_by_block = [[] for _ in range(num_blocks)]
-        nodes = nodes_by_room(num_blocks, k_neighbours, coverage)
+        nodes = nodes_by_room(num_blocks, k_neighbours, coverage, stop_level)
         blocks = torch.arange(num_blocks)
         nodes = zip(*select_all_nodes(nodes, blocks, num_blocks - 1 - blocks), strict=True)
         for block, level, start, number in nodes:
             nodes_by_block[block].append((int(number), int(level), int(start)))
-        for block, nodes in enumerate(select_nodes(num_blocks, k_neighbours, coverage)):
-            numbers, *selected = zip(*sorted(nodes_by_block[block]), strict=True)
-            assert list(zip(*selected, strict=True)) == [tuple(node) for node in nodes]
+        selected = select_nodes(num_blocks, k_neighbours, coverage, stop_level)
+        for block, nodes in enumerate(selected):
+            numbers, *columns = zip(*sorted(nodes_by_block[block]), strict=True)
+            assert list(zip(*columns, strict=True)) == [tuple(node) for node in nodes]
             assert -numbers[0] == nodes.index((0, block))
 
 
@@ -125,17 +128,21 @@ def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
     st.sampled_from([1, 6, 16, 100]),
     st.integers(1, 3),
     st.sampled_from(COVERAGES),
+    st.sampled_from([None, 1, 3]),
 )
 @settings(max_examples=20 if ON_GPU else 8)
-def test_the_number_of_windows_is_known_beforehand(lengths, block_size, k_neighbours, coverage):
+def test_the_number_of_windows_is_known_beforehand(
+    lengths, block_size, k_neighbours, coverage, stop_level
+):
     from foveate.ops.fovea_attention.triton.schedule import (
         ScheduleKey,
         build_schedule,
         num_windows,
     )
 
-    key = ScheduleKey(tuple(lengths), block_size, k_neighbours, coverage, 128, 0, 64)
-    assert build_schedule(key, torch.device(DEVICE)).level_ends[-1] == num_windows(*key[:3])
+    key = ScheduleKey(tuple(lengths), block_size, k_neighbours, coverage, stop_level, 128, 0, 64)
+    expected = num_windows(*key[:3], stop_level)
+    assert build_schedule(key, torch.device(DEVICE)).level_ends[-1] == expected
 
 
 def test_slices_of_one_projection_are_read_in_place():

@@ -13,7 +13,6 @@ from foveate.ops.vip_compression import (
     CompressionLayout,
     SegmentTree,
     compress,
-    compression,
     count_vips,
     update,
     vip_scores,
@@ -397,19 +396,18 @@ def test_some_sequences_are_explored():
         SegmentTree.from_tokens(tokens, layout.token_counts),
         layout,
         lambda c: first,
-        explore=True,
+        explore=0.1,
     )
     share = (seen.splits[0].chosen % 10 != 0).double().mean()
     assert 0.04 < share < 0.16
 
 
-def test_segments_without_tokens_are_not_explored(monkeypatch):
-    monkeypatch.setattr(compression, "EXPLORATION_RATE", 1.0)
+def test_segments_without_tokens_are_not_explored():
     is_real = torch.arange(400) < 41
     layout = CompressionLayout.from_mask(None, [400], [(4, 10)], is_real=is_real)
     vips, tokens = layout.separate(torch.randn(400, WIDTH))
     tree = SegmentTree.from_tokens(tokens, layout.token_counts)
-    seen = compress(vips, tree, layout, lambda c: torch.zeros(100), explore=True)
+    seen = compress(vips, tree, layout, lambda c: torch.zeros(100), explore=1.0)
     assert seen.splits[0].chosen.tolist() == list(range(10))
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from foveate.data.example import Example
 from foveate.data.records import LocatedRecords, Record, parse_records, read_records
 
-from . import classification, question_answering, summarization
+from . import classification, meetings, question_answering, summarization
 
 Parser = Callable[[str, Record], Iterable[Example]]
 """Takes the place of a record, for messages, and the record."""
 
 BENCHMARKS: dict[str, Parser] = {
+    "ami": meetings.meeting_record,
     "arxiv": summarization.arxiv_record,
     "cnn_dailymail": summarization.news_record,
     "ecthr": classification.ecthr_record,
@@ -22,6 +23,7 @@ BENCHMARKS: dict[str, Parser] = {
     "facetsum_zero_shot": summarization.facetsum_zero_shot_record,
     "govreport": summarization.govreport_record,
     "hotpotqa": question_answering.hotpotqa_record,
+    "icsi": meetings.meeting_record,
     "mediasum": summarization.mediasum_record,
     "mimic": classification.mimic_record,
     "multi_news": summarization.article_cluster_record,
@@ -43,7 +45,9 @@ _SCROLLS = (
 )
 
 _READERS: dict[str, Callable[[Path], LocatedRecords]] = {
+    "ami": meetings.read_meetings,
     "ecthr_arg": classification.read_cases,
+    "icsi": meetings.read_meetings,
     "multi_news": summarization.read_multi_news,
     "scisummnet": summarization.read_scisummnet,
 }

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import initialization as init
-from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
+from transformers.models.t5.modeling_t5 import T5ClassificationHead
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.joint_layers import convert_parts, load_parts
@@ -49,6 +50,7 @@ class FoveaAttention(nn.Module):
         self.k_neighbours = config.k_neighbours
         self.coverage = config.coverage
         self.size_bias = config.size_bias
+        self.stop_level = config.stop_level
 
     def forward(
         self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
@@ -78,6 +80,7 @@ class FoveaAttention(nn.Module):
             lengths=lengths,
             max_distance=self.max_distance,
             size_bias=self.size_bias,
+            stop_level=self.stop_level,
         )
         return self.o(attended.flatten(1)), bias
 
@@ -249,3 +252,62 @@ class FoveaForConditionalGeneration(FoveaPreTrainedModel, PackedT5ForConditional
     """
 
     encoder_class = FoveaEncoder
+
+
+class FoveaForSequenceClassification(FoveaPreTrainedModel, PackedT5EncoderModel):
+    """The Fovea encoder with T5's classification head on the mean of a sequence's tokens.
+
+    Example:
+        >>> import torch
+        >>> from foveate.models.fovea import FoveaConfig, FoveaForSequenceClassification
+        >>> config = FoveaConfig(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_labels=3)
+        >>> model = FoveaForSequenceClassification(config).eval()
+        >>> model(torch.arange(40)[None]).logits.shape
+        torch.Size([1, 3])
+    """
+
+    encoder_class = FoveaEncoder
+
+    def __init__(self, config: FoveaConfig) -> None:
+        super().__init__(config)
+        self.classification_head = T5ClassificationHead(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        **kwargs: Any,
+    ) -> SequenceClassifierOutput:
+        """Classify sequences.
+
+        Args:
+            input_ids: `(batch, length)` int64.
+            attention_mask: `(batch, length)`, 0 at padding, which may be anywhere and is dropped.
+            inputs_embeds: `(batch, length, d_model)`, in place of `input_ids`.
+            labels: `(batch,)` int64 for exclusive labels, `(batch, num_labels)` floats 0 or 1 for
+                independent ones, `(batch,)` floats for a number. `config.problem_type` says
+                which; the first labels set it.
+            kwargs: Other arguments of `FoveaEncoderModel.forward`.
+
+        Returns:
+            `logits` `(batch, num_labels)` and, with labels, the `loss`.
+        """
+        encoded = self.encoder(
+            input_ids, attention_mask, inputs_embeds, **{**kwargs, "return_dict": True}
+        )
+        total = encoded.last_hidden_state.sum(1)  # padding is zero
+        if attention_mask is None:
+            count: Any = encoded.last_hidden_state.shape[1]
+        else:
+            count = attention_mask.bool().sum(1, keepdim=True)
+        logits = self.classification_head(total / count)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+        return SequenceClassifierOutput(
+            loss=loss, logits=logits, hidden_states=encoded.hidden_states
+        )

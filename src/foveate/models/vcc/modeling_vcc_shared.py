@@ -362,7 +362,8 @@ class CapturableVccEncoder(CapturableEncoder):
             if recorded.hidden_states is not None:
                 recorded.hidden_states.append(compression.combine(vips, tree.to_tokens(vips.dtype)))
             score = partial(layer.vip_scores, vips, compression, bias)
-            compressed = compress(vips, tree, compression, score, explore=self.training)
+            explore = self.config.explore_prob if self.training else 0.0
+            compressed = compress(vips, tree, compression, score, explore=explore)
             inputs = AttentionInputs(compressed.lengths, compressed.positions)
             output = layer(compressed.hidden_states, table, inputs, compressed.key_bias)
             vips, tree = update(compressed, output)

@@ -33,6 +33,7 @@ def fovea_attention(
     max_distance: int = 128,
     scale: float = 1.0,
     size_bias: bool = False,
+    stop_level: int | None = None,
     backend: str | None = None,
 ) -> Tensor:
     """Attend within packed sequences, fine to coarse (Fovea, eq. 1-7).
@@ -60,6 +61,8 @@ def fovea_attention(
         scale: Factor on the products; T5 has none.
         size_bias: Whether log(m) is added to the scores of an average of m tokens, which then
             weighs as much as m keys at their mean.
+        stop_level: The number of levels, as published: nodes of the last level go on, more than k
+            of them, to the end. None for as many levels as fit.
         backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
@@ -86,6 +89,8 @@ def fovea_attention(
         raise ValueError(
             f"block_size and k_neighbours must be at least 1, got {block_size} and {k_neighbours}"
         )
+    if stop_level is not None and stop_level < 1:
+        raise ValueError(f"stop_level must be at least 1 or None, got {stop_level}")
     if coverage not in COVERAGES:
         raise ValueError(f"unknown coverage {coverage!r}: choose among {list(COVERAGES)}")
     lengths = check_lengths("lengths", lengths, q)
@@ -108,4 +113,5 @@ def fovea_attention(
         max_distance=max_distance,
         scale=scale,
         size_bias=size_bias,
+        stop_level=stop_level,
     )

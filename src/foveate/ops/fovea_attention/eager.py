@@ -31,11 +31,12 @@ def fovea_attention(
     max_distance: int,
     scale: float,
     size_bias: bool,
+    stop_level: int | None,
 ) -> Tensor:
     """Compute softmax attention of `(tokens, heads, head_dim)`."""
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=True)
-    groups = _block_groups(lengths, block_size, k_neighbours, coverage, q.device)
+    groups = _block_groups(lengths, block_size, k_neighbours, coverage, stop_level, q.device)
     keys, values = (
         torch.cat(
             [
@@ -79,6 +80,7 @@ class _BlockGroups:
         block_size: int,
         k_neighbours: int,
         coverage: str,
+        stop_level: int | None,
         device: torch.device,
     ):
         self.device = device
@@ -86,7 +88,8 @@ class _BlockGroups:
         self.blocks: dict[tuple[int, int], list[_Block]] = {}
         start = pyramid_start = 0
         for length in lengths:
-            selected = select_nodes(-(-length // block_size), k_neighbours, coverage)
+            num_blocks = -(-length // block_size)
+            selected = select_nodes(num_blocks, k_neighbours, coverage, stop_level)
             num_levels = 1 + max(node.level for nodes in selected for node in nodes)
             index = PyramidIndex(length, block_size, num_levels, pyramid_start)
             for block, nodes in enumerate(selected):

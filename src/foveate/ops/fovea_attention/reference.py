@@ -22,12 +22,14 @@ def fovea_attention(
     max_distance: int,
     scale: float,
     size_bias: bool,
+    stop_level: int | None,
 ) -> Tensor:
     """Compute softmax attention of `(tokens, heads, head_dim)` (Fovea, eq. 1-7)."""
     outs = []
     for queries, keys, values in zip(*(x.split(list(lengths)) for x in (q, k, v)), strict=True):
         blocks = queries.split(block_size)
-        for block, nodes in enumerate(select_nodes(len(blocks), k_neighbours, coverage)):
+        selected = select_nodes(len(blocks), k_neighbours, coverage, stop_level)
+        for block, nodes in enumerate(selected):
             node_keys, node_values = (
                 [_windows(x, *node, block_size) for node in nodes] for x in (keys, values)
             )

@@ -19,9 +19,6 @@ from .layout import CompressionLayout, PackedLengths
 from .scores import CandidateSegments
 from .segment_tree import SegmentTree, implementation
 
-EXPLORATION_RATE = 0.1
-"""Share of the sequences whose segments are split at random in training."""
-
 Score = Callable[[CandidateSegments], Tensor]
 """How much each candidate matters to the VIP tokens of its sequence, `(c,)`: see `vip_scores`."""
 
@@ -98,7 +95,7 @@ def compress(
     layout: CompressionLayout,
     score: Score,
     *,
-    explore: bool = False,
+    explore: float = 0.0,
     backend: str | None = None,
 ) -> Compressed:
     """Choose the segments to split and read them from the tree (VCC, Alg. 1).
@@ -111,7 +108,7 @@ def compress(
         tree: The other tokens.
         layout: Layout of the batch.
         score: Computes the scores of candidates, of which the best are split.
-        explore: Whether to split random segments of 10 % of the sequences, as in training.
+        explore: The share of the sequences of which random segments are split, as in training.
         backend: One of `foveate.ops.backends.BACKENDS`, of which "reference" is "eager"; if None,
             the environment's, or "auto".
 
@@ -128,7 +125,7 @@ def compress(
         counts = layout.candidate_counts[level]
         candidates = CandidateSegments(tokens[first:], positions[first:], key_bias[first:], counts)
         scores = score(candidates)
-        ranking = _explore(scores, candidates) if explore else scores
+        ranking = _explore(scores, candidates, explore) if explore else scores
         best = _best(ranking, counts, layout.split_counts[level])
         ratio, is_last = delta.shape[1], level + 1 == len(deltas)
         chosen, segments, positions, key_bias = steps.select(
@@ -223,10 +220,10 @@ def _best(scores: Tensor, candidates: PackedLengths, counts: PackedLengths) -> T
     return counts.unpad(best if len(best) == 1 else best + candidates.starts[:, None])
 
 
-def _explore(scores: Tensor, candidates: CandidateSegments) -> Tensor:
+def _explore(scores: Tensor, candidates: CandidateSegments, share: float) -> Tensor:
     """Replace the scores of some of the sequences by random ones; empty segments stay last."""
     counts = candidates.counts.lengths_tensor
-    explored = torch.rand(len(counts), device=scores.device) < EXPLORATION_RATE
+    explored = torch.rand(len(counts), device=scores.device) < share
     explored = explored.repeat_interleave(counts, output_size=len(scores))
     is_empty = candidates.key_bias == -torch.inf
     return torch.where(explored, torch.rand_like(scores).masked_fill(is_empty, -1), scores)

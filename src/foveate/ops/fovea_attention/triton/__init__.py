@@ -30,23 +30,24 @@ def fovea_attention(
     max_distance: int,
     scale: float,
     size_bias: bool,
+    stop_level: int | None,
 ) -> Tensor:
     """Compute softmax attention of `(tokens, heads, head_dim)` in float16, bfloat16 or float32."""
-    nodes = block_size, k_neighbours, coverage, max_distance
+    nodes = block_size, k_neighbours, coverage, stop_level, max_distance
     out: Tensor = _FoveaAttention.apply(q, k, v, bias, list(lengths), *nodes, scale, size_bias)
     return out
 
 
 _OPTIONS = (
-    "int[] lengths, int block_size, int k_neighbours, str coverage, int max_distance, "
-    "float scale, bool size_bias"
+    "int[] lengths, int block_size, int k_neighbours, str coverage, int? stop_level, "
+    "int max_distance, float scale, bool size_bias"
 )
 
 
 def _fake_forward(q: Tensor, k: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     _, heads, head_dim = q.shape
-    _, _, lengths, block_size, k_neighbours, *_ = arguments
-    windows = num_windows(lengths, block_size, k_neighbours)
+    _, _, lengths, block_size, k_neighbours, _, stop_level, *_ = arguments
+    windows = num_windows(lengths, block_size, k_neighbours, stop_level)
     return *empty_outputs(q), k.new_empty((2, windows, heads, head_dim))
 
 
@@ -116,4 +117,4 @@ class _FoveaAttention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         _, _, bias, _, _ = ctx.saved_tensors
         dq, d_kv, d_bias = backward_op(grad, *ctx.saved_tensors, *ctx.options)
-        return dq, *d_kv.unbind(1), None if bias is None else d_bias, *[None] * 7
+        return dq, *d_kv.unbind(1), None if bias is None else d_bias, *[None] * 8

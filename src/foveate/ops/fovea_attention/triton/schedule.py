@@ -126,6 +126,7 @@ class ScheduleKey(NamedTuple):
     block_size: int
     k_neighbours: int
     coverage: str
+    stop_level: int | None
     max_distance: int
     num_buckets: int
     row_bytes: int
@@ -139,6 +140,7 @@ class ScheduleKey(NamedTuple):
         block_size: int,
         k_neighbours: int,
         coverage: str,
+        stop_level: int | None,
         max_distance: int,
     ) -> "ScheduleKey":
         """Gather the arguments of the torch op."""
@@ -148,6 +150,7 @@ class ScheduleKey(NamedTuple):
             block_size,
             k_neighbours,
             coverage,
+            stop_level,
             max_distance,
             num_buckets,
             row_bytes(q),
@@ -216,12 +219,14 @@ class _TilePairs(NamedTuple):
     exists: Tensor
 
 
-def num_windows(lengths: Sequence[int], block_size: int, k_neighbours: int) -> int:
+def num_windows(
+    lengths: Sequence[int], block_size: int, k_neighbours: int, stop_level: int | None
+) -> int:
     """Count the windows of all levels of a batch: level q exists if its first node fits."""
     farthest = max(-(-length // block_size) for length in lengths) - 1
     total = sum(lengths)
     level = 1
-    while k_neighbours * ((1 << level) - 1) + (1 << level) <= farthest:
+    while level != stop_level and k_neighbours * ((1 << level) - 1) + (1 << level) <= farthest:
         stride = window_stride(level, block_size)
         total += sum(-(-length // stride) for length in lengths)
         level += 1
@@ -243,7 +248,7 @@ def _build(key: ScheduleKey) -> Schedule:
         buckets = distance_buckets(key.num_buckets, key.max_distance, True, torch.device("cpu"))
     sizes = TileSizes.for_block(block_size, key.row_bytes)
     num_blocks = [-(-length // block_size) for length in key.lengths]
-    nodes = nodes_by_room(max(num_blocks), key.k_neighbours, key.coverage)
+    nodes = nodes_by_room(max(num_blocks), key.k_neighbours, key.coverage, key.stop_level)
     num_levels = 1 + int(nodes[..., 0].max()) if nodes.numel() else 1
     strides = [window_stride(level, block_size) for level in range(num_levels)]
     counts = torch.stack([-(-lengths // stride) for stride in strides])
@@ -334,15 +339,18 @@ def _num_cuts(level: int, unit: int) -> int:
     return max(1, (1 << level) // unit) if 1 << level <= RUN else 1
 
 
-def nodes_by_room(num_blocks: int, k_neighbours: int, coverage: str) -> Tensor:
+def nodes_by_room(
+    num_blocks: int, k_neighbours: int, coverage: str, stop_level: int | None
+) -> Tensor:
     """Lay out the nodes in 0 to `num_blocks - 1` blocks next to a query block: `_Layout.nodes`."""
-    levels, ends, number = _outward_levels(torch.arange(num_blocks), k_neighbours, coverage)
+    room = torch.arange(num_blocks)
+    levels, ends, number = _outward_levels(room, k_neighbours, coverage, stop_level)
     to_the_right = 1 + ends - (1 << levels.clamp(min=0))
     return torch.stack([levels, to_the_right, -ends, number], dim=2)
 
 
 def _outward_levels(
-    room: Tensor, k_neighbours: int, coverage: str
+    room: Tensor, k_neighbours: int, coverage: str, stop_level: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Lay nodes end to end in `room` blocks.
 
@@ -352,6 +360,10 @@ def _outward_levels(
     """
     num_levels = int(room.max()).bit_length()
     regular = torch.arange(num_levels).repeat_interleave(k_neighbours)
+    if stop_level is not None and stop_level < num_levels:
+        regular = regular[: k_neighbours * stop_level]
+        more = regular.new_full((int(room.max()) >> stop_level - 1,), stop_level - 1)
+        regular = torch.cat([regular, more])
     fits = (1 << regular).cumsum(0) <= room[:, None]
     levels = torch.where(fits, regular, -1)
     if coverage == "full":
