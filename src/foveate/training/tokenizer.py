@@ -8,8 +8,8 @@ from transformers import PreTrainedTokenizerFast
 from foveate.documents import Document
 from foveate.preprocessing.text import plain_text
 
-SPECIAL_TOKENS = ("<pad>", "</s>", "<unk>", "<mask>", "<cls>", "<sec>", "<doc>")
-"""The first tokens of the vocabulary; the last three are the anchors."""
+SPECIAL_TOKENS = ("<pad>", "</s>", "<unk>", "<mask>", "<cls>", "<sec>", "<doc>", "<s>")
+"""The first tokens of the vocabulary: three anchors, and `<s>`, with which written texts begin."""
 MODE_TOKENS = {"R": "[R]", "S": "[S]", "X": "[X]"}
 """UL2's mode tokens."""
 SENTINELS = tuple(f"<extra_id_{number}>" for number in range(100))
@@ -46,6 +46,7 @@ def train_tokenizer(documents: Iterable[Document], vocab_size: int) -> PreTraine
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
+        bos_token="<s>",
         eos_token="</s>",
         unk_token="<unk>",
         mask_token="<mask>",

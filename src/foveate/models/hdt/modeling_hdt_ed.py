@@ -15,6 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
+from foveate.checkpoint_files import checkpoint_file
 from foveate.models.decoding import decode_attention, find_cache, prefill_attention
 from foveate.models.joint_layers import load_parts
 from foveate.models.masks import mask_to_bias
@@ -25,6 +26,7 @@ from foveate.ops.precision import widened
 from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import IGNORE_INDEX
+from foveate.preprocessing.loading import load_tokenizer
 
 from .configuration_hdt import DECODE_ANCHORS, HDTConfig
 from .modeling_hdt import (
@@ -116,6 +118,15 @@ def _is_selected(tree: Tree, decode_anchors: str) -> Tensor:
     has_anchors = is_leaf.new_zeros(len(tree) + 1)
     has_anchors.index_fill_(0, torch.where(is_anchor, tree.parent, len(tree)), True)
     return is_anchor & has_anchors[:-1]
+
+
+def _beginning(name_or_path: str) -> int | None:
+    """Return the id of a checkpoint's `<s>`; None if it has none, or no tokenizer."""
+    if checkpoint_file(name_or_path, "tokenizer_config.json") is None:
+        return None
+    tokenizer = load_tokenizer(name_or_path)
+    token_id = tokenizer.bos_token_id
+    return tokenizer.get_vocab().get("<s>") if token_id is None else int(token_id)
 
 
 class RelativeBias(nn.Embedding):
@@ -430,6 +441,24 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
 
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """Load a checkpoint, see `HDTPreTrainedModel.from_pretrained`.
+
+        If its configuration has no `decoder_start_token_id`, its tokenizer says what that is.
+        """
+        loaded = super().from_pretrained(*args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        if model.config.decoder_start_token_id is None:
+            model.config.decoder_start_token_id = _beginning(model.name_or_path)
+        return loaded
+
+    @property
+    def start_token_id(self) -> int | None:
+        """The token that every written text begins with."""
+        token_id: int | None = self.config.decoder_start_token_id
+        return self.config.pad_token_id if token_id is None else token_id
+
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, nn.Embedding) and not isinstance(module, RelativeBias):
             # As in T5: hidden states are scaled before the product with the embeddings.
@@ -552,7 +581,7 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Shift labels `(documents, tokens)` by one, after the start token."""
-        start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
+        start = labels.new_full((len(labels), 1), self.start_token_id)
         shifted = labels[:, :-1]
         shifted = shifted.masked_fill(shifted == IGNORE_INDEX, self.config.pad_token_id)
         return torch.cat([start, shifted], dim=1)
@@ -574,6 +603,9 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         _reject_unsupported(kwargs)
         if inputs is None:
             inputs = kwargs.pop("input_ids", None)
+        settings = kwargs.get("generation_config") or self.generation_config
+        if settings.decoder_start_token_id is None:
+            kwargs.setdefault("decoder_start_token_id", self.start_token_id)
         names = ("attention_mask", "parent_ids", "tree", "decode_anchors")
         encoder_arguments = {name: kwargs.pop(name) for name in names if name in kwargs}
         # transformers would encode one document for each of its inputs.
