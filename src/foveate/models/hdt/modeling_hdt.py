@@ -55,12 +55,13 @@ class HierarchicalPositions(nn.Module):
     def encoding(self, tree: Tree) -> Tensor:
         """Encode the position of every node, without scaling: `(tokens, d_model)`.
 
-        Levels below a node count as index 0, as published.
+        Levels below a node count as index 0, as published; sections count from 1 after a query or
+        a mode that is read globally.
         """
         scale = self.scale_factor
         size = 1 << max(_FEWEST_INDICES - 1, tree.largest_family).bit_length()
         table = sinusoids(size, self.d_model, scale.device, scale.dtype)
-        return tree_positions(tree, table, levels=self.levels)
+        return tree_positions(tree, table, levels=self.levels, global_leaves=True)
 
 
 _FEWEST_INDICES = 1024
