@@ -92,7 +92,7 @@ def golden(request, tmp_path):
 def test_masked_language_model(golden):
     folder, tensors, inputs = golden
     model, info = HDTForMaskedLM.from_pretrained(
-        folder, dtype=torch.float64, output_loading_info=True
+        folder, dtype=torch.float64, sparse_prediction=True, output_loading_info=True
     )
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     real = inputs["attention_mask"].bool()

@@ -136,17 +136,19 @@ def test_gradient_checkpointing_changes_no_gradient(hdt_config):
     assert relative_error(*gradients) < 1e-12
 
 
-def test_logits_of_labelled_tokens_only(hdt_config):
+def test_logits_of_all_or_of_labelled_tokens(hdt_config):
     hdt_config.dropout_rate = 0.0
     labels = torch.full_like(IDS, -100)
     labels[0, 3], labels[0, 6], labels[0, 8] = 7, 2, 5
     model = HDTForMaskedLM(hdt_config).double()
     dense = model(IDS, parent_ids=PARENTS).logits
     assert dense.shape == (1, 10, hdt_config.vocab_size)
-    output = model(IDS, parent_ids=PARENTS, labels=labels)
-    assert relative_error(output.logits, dense[0, [3, 6, 8]]) < 1e-12
     expected = torch.nn.functional.cross_entropy(dense.flatten(0, 1), labels.flatten())
-    assert relative_error(output.loss, expected) < 1e-12
+    for sparse, logits in ((False, dense), (True, dense[0, [3, 6, 8]])):
+        model.config.sparse_prediction = sparse
+        output = model(IDS, parent_ids=PARENTS, labels=labels)
+        assert relative_error(output.logits, logits) < 1e-12
+        assert relative_error(output.loss, expected) < 1e-12
     parameters = [p for p in model.parameters() if p.requires_grad]
     for pair in zip(
         *(torch.autograd.grad(x, parameters, allow_unused=True) for x in (output.loss, expected)),
@@ -283,6 +285,22 @@ def test_trainer_learns(hdt_config, tmp_path):
     trainer.train()
     predicted = trainer.predict(examples).predictions.argmax(-1)
     assert predicted.tolist() == [0, 1]
+
+
+def test_a_trainer_gathers_the_logits_of_masked_tokens(hdt_config, tmp_path):
+    examples = [{"input_ids": IDS[0], "parent_ids": PARENTS[0], "labels": IDS[0]}] * 5
+    options = {"use_cpu": True, "per_device_eval_batch_size": 2, "report_to": []}
+    arguments = TrainingArguments(str(tmp_path), dataloader_pin_memory=False, **options)
+    trainer = Trainer(
+        HDTForMaskedLM(hdt_config),
+        arguments,
+        eval_dataset=examples,
+        compute_metrics=lambda found: {
+            "accuracy": (found.predictions.argmax(-1) == found.label_ids).mean()
+        },
+    )
+    assert 0 <= trainer.evaluate()["eval_accuracy"] <= 1
+    assert trainer.predict(examples).predictions.shape == (5, 10, hdt_config.vocab_size)
 
 
 def test_accumulated_gradients_equal_those_of_one_batch(hdt_config, tmp_path):

@@ -57,6 +57,8 @@ class HDTConfig(PreTrainedConfig):
         relative_attention_max_distance: Distance from which the bias stays the same.
         classifier_dropout: Dropout before a classifier.
         tie_word_embeddings: Whether the masked-language-model head shares the embeddings.
+        sparse_prediction: Whether a masked-language model, given labels, computes the logits of
+            the labelled tokens alone, which saves memory and time in training.
         decoder_start_token_id: The token that every written text begins with; by default
             `bos_token_id`. Published configurations have neither: it is then `<s>`, with which
             published pretraining began, or the padding token if a checkpoint's tokenizer has none.
@@ -98,6 +100,7 @@ class HDTConfig(PreTrainedConfig):
     relative_attention_max_distance: int = 128
     classifier_dropout: float | int = 0.1
     tie_word_embeddings: bool = True
+    sparse_prediction: bool = False
     use_cache: bool = True
     pad_token_id: int | None = 0
     bos_token_id: int | None = None

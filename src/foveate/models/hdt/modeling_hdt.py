@@ -538,13 +538,15 @@ class HDTForMaskedLM(HDTPreTrainedModel):
             kwargs: Other arguments of `HDTModel.forward`.
 
         Returns:
-            `logits` `(batch, length, vocab_size)`; with labels, `(labelled tokens, vocab_size)` of
-            the tokens whose label counts, in their order, and the mean cross-entropy `loss`.
+            `logits` `(batch, length, vocab_size)` and, with labels, the mean cross-entropy `loss`.
+            With labels and `config.sparse_prediction`, the logits are `(labelled tokens,
+            vocab_size)`, those of the tokens whose label counts, in their order.
         """
         return masked_lm_output(
             lambda: self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs),
             self.cls.predictions,
             labels,
+            sparse=self.config.sparse_prediction,
         )
 
 
