@@ -454,10 +454,10 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         return loaded
 
     @property
-    def start_token_id(self) -> int | None:
+    def start_token_id(self) -> int:
         """The token that every written text begins with."""
         token_id: int | None = self.config.decoder_start_token_id
-        return self.config.pad_token_id if token_id is None else token_id
+        return cast(int, self.config.pad_token_id) if token_id is None else token_id
 
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, nn.Embedding) and not isinstance(module, RelativeBias):
