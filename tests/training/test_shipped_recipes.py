@@ -43,7 +43,7 @@ EXPECTED = {
     "egad": ("LEDForConditionalGeneration", TEXT | {"global_attention_mask"}, (2,), GENERATED),
     "fovea": ("FoveaForConditionalGeneration", TEXT, (2,), GENERATED),
     "hdt-e": ("HDTForMaskedLM", TREE, (1,), LIKE_INPUTS),
-    "hdt-e-anchor-classification": ("HDTForAnchorClassification", TREE, (1,), ANCHORS),
+    "hdt-e-anchor-classification": ("HDTForTokenClassification", TREE, (1,), ANCHORS),
     "hdt-e-classification": ("HDTForSequenceClassification", TREE, (1,), (2, 10)),
     "hdt-e-rotary-passages": ("HDTForMaskedLM", TREE, (1,), LIKE_INPUTS),
     "hdt-e-contrastive": ("HDTModel", TEXT | {"parent_ids"}, (6,), (2,)),

@@ -602,8 +602,8 @@ class HDTForSequenceClassification(HDTClassifier):
         )
 
 
-class HDTForAnchorClassification(HDTClassifier):
-    """HDT that classifies sections or sentences, at their anchors."""
+class HDTForTokenClassification(HDTClassifier):
+    """HDT that classifies tokens, or sections and sentences at their anchors."""
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config)
@@ -618,7 +618,7 @@ class HDTForAnchorClassification(HDTClassifier):
         labels: Tensor | None = None,
         **kwargs: Any,
     ) -> TokenClassifierOutput:
-        """Classify the anchors of documents.
+        """Classify the nodes of documents.
 
         Args:
             input_ids: See `HDTModel.forward`.
