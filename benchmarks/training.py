@@ -85,7 +85,12 @@ def main() -> None:
 
 def hdt(options: argparse.Namespace) -> nn.Module:
     return HDTForMaskedLM(
-        HDTConfig(vocab_size=VOCABULARY, num_layers=options.layers, dropout_rate=0.0)
+        HDTConfig(
+            vocab_size=VOCABULARY,
+            num_layers=options.layers,
+            dropout_rate=0.0,
+            sparse_prediction=True,
+        )
     )
 
 

@@ -12,7 +12,7 @@ from foveate.evaluation.benchmark import (
     _with_known_answers,
     load_trained,
 )
-from foveate.models.hdt import HDTConfig, HDTForAnchorClassification
+from foveate.models.hdt import HDTConfig, HDTForTokenClassification
 from foveate.training.objectives import (
     AnchorClassification,
     Classification,
@@ -71,14 +71,14 @@ def test_a_label_is_no_answer_to_a_question():
     ("labels", "message"),
     [
         (["ships", "fish"], r"trained for the classes \['fish', 'ships'\] and this recipe has"),
-        (["fish", "ships"], "is a HDTForAnchorClassification and this recipe is for a HDTForSeq"),
+        (["fish", "ships"], "is a HDTForTokenClassification and this recipe is for a HDTForSeq"),
     ],
 )
 def test_models_of_other_recipes_are_refused(labels, message, tmp_path):
     sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
     classes = AnchorClassification(labels=["fish", "ships"]).config_options()
     config = HDTConfig(vocab_size=40, **sizes, **classes)
-    HDTForAnchorClassification(config).save_pretrained(tmp_path)
+    HDTForTokenClassification(config).save_pretrained(tmp_path)
     recipe = SimpleNamespace(objective=Classification(labels=labels), processor={})
     with pytest.raises(ValueError, match=f"{message}.*evaluate it with the recipe that it was"):
         load_trained(recipe, tmp_path)

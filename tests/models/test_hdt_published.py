@@ -8,7 +8,12 @@ from safetensors.torch import load_file, save_file
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
+from foveate import Document
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM, HDTModel
+from foveate.ops.tree_attention import Tree
+from foveate.preprocessing import HDTProcessor
+from foveate.training.objectives.span_corruption import add_mode_token
+from foveate.training.tokenizer import train_tokenizer
 from tests.numerics import relative_error
 from tests.paths import shared
 
@@ -87,7 +92,7 @@ def golden(request, tmp_path):
 def test_masked_language_model(golden):
     folder, tensors, inputs = golden
     model, info = HDTForMaskedLM.from_pretrained(
-        folder, dtype=torch.float64, output_loading_info=True
+        folder, dtype=torch.float64, sparse_prediction=True, output_loading_info=True
     )
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     real = inputs["attention_mask"].bool()
@@ -166,3 +171,43 @@ def test_dropout_follows_the_final_norm_of_the_encoder(rate):
     parents = torch.tensor([[-1, 0, 1, 2, 2, 1, 5]])
     zeros = (model(ids, parent_ids=parents).last_hidden_state == 0).double().mean()
     assert (0.2 < zeros < 0.8) if rate else zeros == 0
+
+
+def published_positions(sections, num_before):
+    """The published tokenizer's `position_ids` of sections of sentences of so many tokens.
+
+    The `num_before` tokens of a global query, or of UL2's mode, which it puts before the document,
+    are numbered from 0 on all levels; here they follow the document's anchor.
+    """
+    positions = [(0, 0, 0), *((i, i, i) for i in range(num_before))]
+    for section, sentences in enumerate(sections, start=1):
+        positions.append((0, 0, section))
+        for sentence, length in enumerate(sentences, start=1):
+            positions += [(token, sentence, section) for token in range(length + 1)]
+    return torch.tensor(positions)
+
+
+@pytest.mark.parametrize("how", ["alone", "query", "mode"])
+def test_sections_count_from_one_whatever_is_read_globally(how):
+    document = Document.from_sections(
+        "", [("", "Cod swim far. They eat."), ("", "Eels hide."), ("", "Rays.")]
+    )
+    tokenizer = train_tokenizer([document], 900)
+    processor = HDTProcessor(tokenizer, query_as="global")
+    query = "Which fish hide?" if how == "query" else None
+    features = processor.features(document, query=query)
+    num_before = 0 if query is None else len(tokenizer(query, add_special_tokens=False).input_ids)
+    if how == "mode":
+        features, num_before = add_mode_token(features, 9), 1
+    tree = Tree.from_parents(features["parent_ids"])
+    model = HDTModel(HDTConfig(**SIZES))
+    encoding = model.encoder.embed_positions.encoding(tree.in_level_order)
+
+    sections = [
+        [len(tokenizer(s, add_special_tokens=False).input_ids) for s in sentences]
+        for sentences in (["Cod swim far.", "They eat."], ["Eels hide."], ["Rays."])
+    ]
+    positions = published_positions(sections, num_before)
+    angles = positions[..., None] * 10000.0 ** (-torch.arange(0, SIZES["d_model"], 2) / 16)
+    expected = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(2).sum(1)
+    assert relative_error(tree.from_level_order(encoding), expected) < 1e-5

@@ -16,9 +16,9 @@ from transformers import (
 
 from foveate.models.hdt import (
     HDTConfig,
-    HDTForAnchorClassification,
     HDTForMaskedLM,
     HDTForSequenceClassification,
+    HDTForTokenClassification,
     HDTModel,
 )
 from foveate.ops.tree_attention import Tree
@@ -136,17 +136,19 @@ def test_gradient_checkpointing_changes_no_gradient(hdt_config):
     assert relative_error(*gradients) < 1e-12
 
 
-def test_logits_of_labelled_tokens_only(hdt_config):
+def test_logits_of_all_or_of_labelled_tokens(hdt_config):
     hdt_config.dropout_rate = 0.0
     labels = torch.full_like(IDS, -100)
     labels[0, 3], labels[0, 6], labels[0, 8] = 7, 2, 5
     model = HDTForMaskedLM(hdt_config).double()
     dense = model(IDS, parent_ids=PARENTS).logits
     assert dense.shape == (1, 10, hdt_config.vocab_size)
-    output = model(IDS, parent_ids=PARENTS, labels=labels)
-    assert relative_error(output.logits, dense[0, [3, 6, 8]]) < 1e-12
     expected = torch.nn.functional.cross_entropy(dense.flatten(0, 1), labels.flatten())
-    assert relative_error(output.loss, expected) < 1e-12
+    for sparse, logits in ((False, dense), (True, dense[0, [3, 6, 8]])):
+        model.config.sparse_prediction = sparse
+        output = model(IDS, parent_ids=PARENTS, labels=labels)
+        assert relative_error(output.logits, logits) < 1e-12
+        assert relative_error(output.loss, expected) < 1e-12
     parameters = [p for p in model.parameters() if p.requires_grad]
     for pair in zip(
         *(torch.autograd.grad(x, parameters, allow_unused=True) for x in (output.loss, expected)),
@@ -188,7 +190,7 @@ def test_attention_weights_are_not_returned(hdt):
         (AutoModel, HDTModel),
         (AutoModelForMaskedLM, HDTForMaskedLM),
         (AutoModelForSequenceClassification, HDTForSequenceClassification),
-        (AutoModelForTokenClassification, HDTForAnchorClassification),
+        (AutoModelForTokenClassification, HDTForTokenClassification),
     ],
 )
 def test_auto_classes_save_and_load(auto, model_class, hdt_config, tmp_path):
@@ -220,7 +222,7 @@ def test_fields_that_override_a_checkpoint_are_validated(hdt, tmp_path):
 
 
 def test_every_weight_has_an_initial_value(hdt_config):
-    for model_class in (HDTForMaskedLM, HDTForAnchorClassification):
+    for model_class in (HDTForMaskedLM, HDTForTokenClassification):
         model = model_class(hdt_config)
         for module in model.modules():
             module._is_hf_initialized = False
@@ -244,9 +246,29 @@ def test_single_and_multiple_labels_of_documents(hdt_config):
     assert hdt_config.problem_type == "multi_label_classification"
 
 
+def test_tokens_are_classified_as_by_transformers(hdt_config, tmp_path):
+    HDTForMaskedLM(hdt_config).save_pretrained(tmp_path)
+    model = AutoModelForTokenClassification.from_pretrained(
+        tmp_path, id2label={0: "O", 1: "B", 2: "I"}
+    )
+    assert type(model).__name__ == "HDTForTokenClassification"
+    labels = torch.where(IDS < 10, -100, IDS % 3)
+    output = model.eval()(IDS, parent_ids=PARENTS, labels=labels)
+    assert output.logits.shape == (1, 10, 3)
+    expected = model.loss_function(output.logits, labels, model.config)
+    assert relative_error(output.loss, expected) < 1e-6
+    examples = [{"input_ids": IDS[0], "parent_ids": PARENTS[0], "labels": labels[0]}] * 4
+    arguments = TrainingArguments(
+        str(tmp_path), use_cpu=True, max_steps=2, report_to=[], dataloader_pin_memory=False
+    )
+    trainer = Trainer(model, arguments, train_dataset=examples, eval_dataset=examples)
+    assert trainer.train().training_loss > 0
+    assert trainer.predict(examples).predictions.shape == (4, 10, 3)
+
+
 def test_labels_of_anchors_count_only_where_they_are_given(hdt_config):
     hdt_config.num_labels = 3
-    model = HDTForAnchorClassification(hdt_config).eval()
+    model = HDTForTokenClassification(hdt_config).eval()
     labels = torch.full((1, 10), -100)
     labels[0, 1], labels[0, 7] = 0, 2  # the two sections
     output = model(IDS, parent_ids=PARENTS, labels=labels)
@@ -285,6 +307,22 @@ def test_trainer_learns(hdt_config, tmp_path):
     assert predicted.tolist() == [0, 1]
 
 
+def test_a_trainer_gathers_the_logits_of_masked_tokens(hdt_config, tmp_path):
+    examples = [{"input_ids": IDS[0], "parent_ids": PARENTS[0], "labels": IDS[0]}] * 5
+    options = {"use_cpu": True, "per_device_eval_batch_size": 2, "report_to": []}
+    arguments = TrainingArguments(str(tmp_path), dataloader_pin_memory=False, **options)
+    trainer = Trainer(
+        HDTForMaskedLM(hdt_config),
+        arguments,
+        eval_dataset=examples,
+        compute_metrics=lambda found: {
+            "accuracy": (found.predictions.argmax(-1) == found.label_ids).mean()
+        },
+    )
+    assert 0 <= trainer.evaluate()["eval_accuracy"] <= 1
+    assert trainer.predict(examples).predictions.shape == (5, 10, hdt_config.vocab_size)
+
+
 def test_accumulated_gradients_equal_those_of_one_batch(hdt_config, tmp_path):
     hdt_config.dropout_rate = 0.0
     example = {"input_ids": IDS[0], "parent_ids": PARENTS[0], "labels": IDS[0]}
@@ -309,7 +347,7 @@ def test_accumulated_gradients_equal_those_of_one_batch(hdt_config, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-@pytest.mark.parametrize("model_class", [HDTForMaskedLM, HDTForAnchorClassification])
+@pytest.mark.parametrize("model_class", [HDTForMaskedLM, HDTForTokenClassification])
 def test_every_trained_weight_takes_part_in_the_loss(model_class, hdt_config):
     model = model_class(hdt_config)
     labels = IDS if model_class is HDTForMaskedLM else IDS % 2

@@ -97,6 +97,34 @@ def test_the_cache_changes_no_score(model):
     assert relative_error(torch.cat(parts, dim=1), whole.logits) < 1e-12
 
 
+def test_hidden_states_are_the_inputs_of_the_blocks(model):
+    inputs = {"input_ids": IDS, "parent_ids": PARENTS}
+    with torch.no_grad():
+        output = model(**inputs, labels=LABELS, output_hidden_states=True)
+        plain = model(**inputs, labels=LABELS)
+    assert plain.encoder_hidden_states is plain.decoder_hidden_states is None
+    assert torch.equal(plain.logits, output.logits)
+    assert [s.shape for s in output.encoder_hidden_states] == [(1, 10, 16)] * 3
+    assert [s.shape for s in output.decoder_hidden_states] == [(1, 4, 16)] * 3
+    assert torch.equal(output.encoder_hidden_states[-1], output.encoder_last_hidden_state)
+    logits = model.lm_head(output.decoder_hidden_states[-1] * 16**-0.5)
+    assert relative_error(logits, output.logits) < 1e-12
+    model.config.output_hidden_states = True
+    with torch.no_grad():
+        assert len(model(**inputs, labels=LABELS).encoder_hidden_states) == 3
+    model.config.output_hidden_states = False
+    written = model.generate(
+        **inputs,
+        output_hidden_states=True,
+        return_dict_in_generate=True,
+        num_beams=2,
+        min_new_tokens=3,
+        max_new_tokens=3,
+    )
+    assert len(written.encoder_hidden_states) == 3
+    assert [len(states) for states in written.decoder_hidden_states] == [3] * 3
+
+
 @pytest.mark.parametrize("how", [{}, {"num_beams": 3}, {"num_beams": 2, "use_cache": False}])
 def test_generate_finds_what_scoring_from_scratch_finds(model, how):
     two = IDS.repeat(2, 1)
@@ -308,7 +336,6 @@ def test_collators_of_transformers_find_the_decoder_inputs(model, tokenizer):
                 f"HDT-ED does not support {name}: leave it out",
             )
             for name, value in {
-                "output_hidden_states": True,
                 "output_attentions": True,
                 "decoder_inputs_embeds": torch.zeros(1, 4, 16),
                 "inputs_embeds": torch.zeros(1, 10, 16),

@@ -44,8 +44,9 @@ EXPECTED = {
     "egad": ("LEDForConditionalGeneration", TEXT | {"global_attention_mask"}, (2,), GENERATED),
     "fovea": ("FoveaForConditionalGeneration", TEXT, (2,), GENERATED),
     "hdt-e": ("HDTForMaskedLM", TREE, (1,), LIKE_INPUTS),
-    "hdt-e-anchor-classification": ("HDTForAnchorClassification", TREE, (1,), ANCHORS),
+    "hdt-e-anchor-classification": ("HDTForTokenClassification", TREE, (1,), ANCHORS),
     "hdt-e-classification": ("HDTForSequenceClassification", TREE, (1,), (2, 10)),
+    "hdt-e-rotary-passages": ("HDTForMaskedLM", TREE, (1,), LIKE_INPUTS),
     "hdt-e-contrastive": ("HDTModel", TEXT | {"parent_ids"}, (6,), (2,)),
     "hdt-ed": ("HDTForConditionalGeneration", TREE, (1,), GENERATED),
     "hdt-ed-summarization": ("HDTForConditionalGeneration", TREE, (1,), GENERATED),
@@ -128,6 +129,21 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
             GENERATED: (2, shape[-1]),
             ANCHORS: (*inputs, 15),
         }.get(target, target)
+
+
+def test_hdt_is_pretrained_with_the_published_settings():
+    published, ours, both = map(Recipe.load, ("hdt-e", "hdt-e-rotary-passages", "hdt-ed"))
+    for recipe in (published, both):
+        assert recipe.model.get("position_embedding_type", "hierarchical") == "hierarchical"
+        assert recipe.processor["max_sentence_tokens"] is None
+        assert recipe.processor.get("passage_tokens") is None
+        assert recipe.training["learning_rate"] == 1e-3
+        assert recipe.training["lr_scheduler_type"] == "inverse_sqrt"
+        assert recipe.training["warmup_steps"] == 0.5
+        assert recipe.training["max_grad_norm"] == 0.5
+    assert both.objective.max_target_length == 512
+    assert ours.model == published.model | {"position_embedding_type": "rotary"}
+    assert ours.processor["passage_tokens"] == 512
 
 
 @pytest.mark.parametrize(

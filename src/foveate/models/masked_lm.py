@@ -1,4 +1,4 @@
-"""Masked language modelling: given labels, logits are those of the labelled tokens."""
+"""Masked language modelling: logits of all tokens, or of the labelled ones alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,11 @@ from foveate.preprocessing.collate import IGNORE_INDEX
 
 
 def masked_lm_output(
-    encode: Callable[[], Any], head: Callable[[Tensor], Tensor], labels: Tensor | None
+    encode: Callable[[], Any],
+    head: Callable[[Tensor], Tensor],
+    labels: Tensor | None,
+    *,
+    sparse: bool,
 ) -> MaskedLMOutput:
     """Encode, predict tokens and, given labels, compute the mean cross-entropy.
 
@@ -20,15 +24,19 @@ def masked_lm_output(
         encode: Returns the output of an encoder, with `last_hidden_state` `(batch, length, d)`.
         head: Maps hidden states `(..., d)` to logits `(..., vocab_size)`.
         labels: `(batch, length)` int64, the true token where the loss counts, else -100.
+        sparse: Whether, given labels, only the labelled tokens are predicted.
 
     Returns:
-        `logits` `(batch, length, vocab_size)` or, with labels, `(labelled tokens, vocab_size)` in
-        their order, and the `loss`, computed in at least float32; the encoder's `hidden_states`.
+        `logits` `(batch, length, vocab_size)` or, if sparse, `(labelled tokens, vocab_size)` in
+        their order; with labels the `loss`, computed in at least float32; the encoder's
+        `hidden_states`.
     """
-    if labels is None:
-        encoded = encode()
+    if labels is None or not sparse:
+        encoded, loss = encode(), None
         logits = head(encoded.last_hidden_state)
-        return MaskedLMOutput(logits=logits, hidden_states=encoded.hidden_states)
+        if labels is not None:
+            loss = F.cross_entropy(widened(logits).flatten(0, 1), labels.flatten().long())
+        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)
     # Before the encoder, so that the host waits for their number and not for the encoder.
     labelled = (labels.flatten() != IGNORE_INDEX).nonzero().squeeze(1)
     encoded = encode()

@@ -109,11 +109,14 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
             config = loader.from_pretrained(checkpoint, **overrides, **options)
         else:
             _check_config_entries(overrides, AutoConfig.for_model(model_type))
+            start_id = tokenizer.pad_token_id  # as in T5, whose tokenizers have no <s>
+            if tokenizer.bos_token_id is not None:
+                start_id = tokenizer.bos_token_id
             vocabulary = {
                 "vocab_size": len(tokenizer),
                 "pad_token_id": tokenizer.pad_token_id,
                 "eos_token_id": tokenizer.eos_token_id,
-                "decoder_start_token_id": tokenizer.pad_token_id,
+                "decoder_start_token_id": start_id,
             }
             config = AutoConfig.for_model(model_type, **{**vocabulary, **overrides, **options})
     except StrictDataclassFieldValidationError as error:

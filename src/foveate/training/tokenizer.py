@@ -8,12 +8,12 @@ from transformers import PreTrainedTokenizerFast
 from foveate.documents import Document
 from foveate.preprocessing.text import plain_text
 
-SPECIAL_TOKENS = ("<pad>", "</s>", "<unk>", "<mask>", "<cls>", "<sec>", "<doc>")
-"""The first tokens of the vocabulary; the last three are the anchors."""
-MODE_TOKENS = {"R": "[R]", "S": "[S]", "X": "[X]"}
-"""UL2's mode tokens."""
-SENTINELS = tuple(f"<extra_id_{number}>" for number in range(100))
-"""Tokens that stand for masked spans."""
+SPECIAL_TOKENS = ("<pad>", "</s>", "<unk>", "<mask>", "<cls>", "<sec>", "<doc>", "<s>")
+"""The first tokens of the vocabulary: three anchors, and `<s>`, with which written texts begin."""
+MODE_TOKENS = {"R": "<NLU>", "S": "<S2S>", "X": "<NLG>"}
+"""UL2's mode tokens, as published with HDT-ED."""
+SENTINELS = tuple(f"<extra_id_{number}>" for number in range(501))
+"""Tokens that stand for masked spans: one for each in 8,192 tokens, as published with HDT-ED."""
 
 
 def train_tokenizer(documents: Iterable[Document], vocab_size: int) -> PreTrainedTokenizerFast:
@@ -22,12 +22,13 @@ def train_tokenizer(documents: Iterable[Document], vocab_size: int) -> PreTraine
     Args:
         documents: The documents to train on; a few thousand are enough.
         vocab_size: Size of the vocabulary, including `SPECIAL_TOKENS`, `MODE_TOKENS`, `SENTINELS`
-            and the 256 bytes.
+            and the 256 bytes. At most a quarter of a small vocabulary are sentinels.
 
     Raises:
         ValueError: The vocabulary is too small for these.
     """
-    special_tokens = [*SPECIAL_TOKENS, *MODE_TOKENS.values(), *SENTINELS]
+    sentinels = SENTINELS[: vocab_size // 4]
+    special_tokens = [*SPECIAL_TOKENS, *MODE_TOKENS.values(), *sentinels]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     smallest = len(special_tokens) + len(alphabet)
     if vocab_size < smallest:
@@ -46,9 +47,10 @@ def train_tokenizer(documents: Iterable[Document], vocab_size: int) -> PreTraine
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
+        bos_token="<s>",
         eos_token="</s>",
         unk_token="<unk>",
         mask_token="<mask>",
         cls_token="<cls>",
-        additional_special_tokens=["<sec>", "<doc>", *MODE_TOKENS.values(), *SENTINELS],
+        additional_special_tokens=["<sec>", "<doc>", *MODE_TOKENS.values(), *sentinels],
     )

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -15,9 +17,9 @@ def table_of(size, dtype=torch.float64):
 @given(forests())
 def test_torch_is_the_reference(parents):
     tree = Tree.from_parents(parents).in_level_order
-    for levels in (1, 3):
+    for levels, alike in itertools.product((1, 3), (False, True)):
         eager, reference = (
-            tree_positions(tree, table_of(50), levels=levels, backend=backend)
+            tree_positions(tree, table_of(50), levels=levels, global_leaves=alike, backend=backend)
             for backend in ("eager", "reference")
         )
         assert eager.shape == (len(parents), 6)
@@ -29,6 +31,16 @@ def test_a_path_decides():
     table = table_of(4)
     code = tree.from_level_order(tree_positions(tree.in_level_order, table, levels=2))
     paths = [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (0, 0)]
+    expected = torch.stack([table[a] + table[b] for a, b in paths])
+    assert relative_error(code, expected) < 1e-12
+
+
+def test_leaves_before_the_sections_take_no_place():
+    tree = Tree.from_parents([-1, 0, 0, 0, 0, 3])
+    table = table_of(4)
+    code = tree_positions(tree.in_level_order, table, levels=2, global_leaves=True)
+    code = tree.from_level_order(code)
+    paths = [(0, 0), (0, 0), (1, 1), (1, 0), (2, 0), (1, 1)]
     expected = torch.stack([table[a] + table[b] for a, b in paths])
     assert relative_error(code, expected) < 1e-12
 

@@ -1,5 +1,7 @@
 """The kernel: on a GPU, or else in Triton's interpreter (../test_interpreter.py starts that)."""
 
+import itertools
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,9 +22,10 @@ def test_every_forest_equals_the_reference(parents, dtype, channels):
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
     table = torch.randn(70, channels, generator=torch.Generator().manual_seed(0))
     table = table.to(DEVICE, dtype)
-    for levels in (1, 2, 5):
-        actual = tree_positions(tree, table, levels=levels, backend="triton")
-        expected = tree_positions(tree, table.double(), levels=levels, backend="reference")
+    for levels, alike in itertools.product((1, 2, 5), (False, True)):
+        options = {"levels": levels, "global_leaves": alike}
+        actual = tree_positions(tree, table, **options, backend="triton")
+        expected = tree_positions(tree, table.double(), **options, backend="reference")
         assert actual.dtype == dtype
         assert relative_error(actual, expected) < TOLERANCE[dtype]
 
@@ -41,6 +44,10 @@ def test_torch_accepts_the_ops():
     tree = Tree.from_parents(torch.tensor([-1, 0, 0, 1, 1, 2], device=DEVICE))
     table = torch.randn(8, 5, device=DEVICE)
     torch.library.opcheck(tree_positions_op, (tree.parent, tree.level, tree.first_child, table, 2))
+    first_counted = tree.first_child + 1
+    torch.library.opcheck(
+        tree_positions_op, (tree.parent, tree.level, tree.first_child, table, 2, first_counted)
+    )
     nodes = tree.parent, tree.level, tree.first_child, tree.num_children
     torch.library.opcheck(reading_order_op, nodes)
 

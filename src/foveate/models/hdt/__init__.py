@@ -15,9 +15,9 @@ from foveate.preprocessing.hdt import HDTProcessor
 from .configuration_hdt import HDTConfig
 from .modeling_hdt import (
     HDTEncoder,
-    HDTForAnchorClassification,
     HDTForMaskedLM,
     HDTForSequenceClassification,
+    HDTForTokenClassification,
     HDTModel,
     HDTPreTrainedModel,
 )
@@ -26,10 +26,10 @@ from .modeling_hdt_ed import HDTForConditionalGeneration, HDTMemory
 __all__ = [
     "HDTConfig",
     "HDTEncoder",
-    "HDTForAnchorClassification",
     "HDTForConditionalGeneration",
     "HDTForMaskedLM",
     "HDTForSequenceClassification",
+    "HDTForTokenClassification",
     "HDTMemory",
     "HDTModel",
     "HDTPreTrainedModel",
@@ -40,5 +40,5 @@ AutoModel.register(HDTConfig, HDTModel)
 AutoModelForMaskedLM.register(HDTConfig, HDTForMaskedLM)
 AutoModelForSeq2SeqLM.register(HDTConfig, HDTForConditionalGeneration)
 AutoModelForSequenceClassification.register(HDTConfig, HDTForSequenceClassification)
-AutoModelForTokenClassification.register(HDTConfig, HDTForAnchorClassification)
+AutoModelForTokenClassification.register(HDTConfig, HDTForTokenClassification)
 AutoProcessor.register(HDTConfig, HDTProcessor)

@@ -57,6 +57,11 @@ class HDTConfig(PreTrainedConfig):
         relative_attention_max_distance: Distance from which the bias stays the same.
         classifier_dropout: Dropout before a classifier.
         tie_word_embeddings: Whether the masked-language-model head shares the embeddings.
+        sparse_prediction: Whether a masked-language model, given labels, computes the logits of
+            the labelled tokens alone, which saves memory and time in training.
+        decoder_start_token_id: The token that every written text begins with; by default
+            `bos_token_id`. Published configurations have neither: it is then `<s>`, with which
+            published pretraining began, or the padding token if a checkpoint's tokenizer has none.
 
     Raises:
         ValueError: An unknown feed-forward, unknown edges, an unknown `decode_anchors` or
@@ -95,10 +100,12 @@ class HDTConfig(PreTrainedConfig):
     relative_attention_max_distance: int = 128
     classifier_dropout: float | int = 0.1
     tie_word_embeddings: bool = True
+    sparse_prediction: bool = False
     use_cache: bool = True
     pad_token_id: int | None = 0
+    bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = 1
-    decoder_start_token_id: int | None = 0
+    decoder_start_token_id: int | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
         *gate, activation = self.feed_forward_proj.split("-")
@@ -121,6 +128,8 @@ class HDTConfig(PreTrainedConfig):
             self.num_decoder_layers = None
         elif self.num_decoder_layers is None:
             raise ValueError("an encoder-decoder needs num_decoder_layers (6 in HDT-ED)")
+        if self.decoder_start_token_id is None:
+            self.decoder_start_token_id = self.bos_token_id
         super().__post_init__(**self._read_published(kwargs))
         self.check()
 

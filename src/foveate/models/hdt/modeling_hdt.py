@@ -55,12 +55,13 @@ class HierarchicalPositions(nn.Module):
     def encoding(self, tree: Tree) -> Tensor:
         """Encode the position of every node, without scaling: `(tokens, d_model)`.
 
-        Levels below a node count as index 0, as published.
+        Levels below a node count as index 0, as published; sections count from 1 after a query or
+        a mode that is read globally.
         """
         scale = self.scale_factor
         size = 1 << max(_FEWEST_INDICES - 1, tree.largest_family).bit_length()
         table = sinusoids(size, self.d_model, scale.device, scale.dtype)
-        return tree_positions(tree, table, levels=self.levels)
+        return tree_positions(tree, table, levels=self.levels, global_leaves=True)
 
 
 _FEWEST_INDICES = 1024
@@ -537,13 +538,15 @@ class HDTForMaskedLM(HDTPreTrainedModel):
             kwargs: Other arguments of `HDTModel.forward`.
 
         Returns:
-            `logits` `(batch, length, vocab_size)`; with labels, `(labelled tokens, vocab_size)` of
-            the tokens whose label counts, in their order, and the mean cross-entropy `loss`.
+            `logits` `(batch, length, vocab_size)` and, with labels, the mean cross-entropy `loss`.
+            With labels and `config.sparse_prediction`, the logits are `(labelled tokens,
+            vocab_size)`, those of the tokens whose label counts, in their order.
         """
         return masked_lm_output(
             lambda: self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs),
             self.cls.predictions,
             labels,
+            sparse=self.config.sparse_prediction,
         )
 
 
@@ -599,8 +602,8 @@ class HDTForSequenceClassification(HDTClassifier):
         )
 
 
-class HDTForAnchorClassification(HDTClassifier):
-    """HDT that classifies sections or sentences, at their anchors."""
+class HDTForTokenClassification(HDTClassifier):
+    """HDT that classifies tokens, or sections and sentences at their anchors."""
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config)
@@ -615,7 +618,7 @@ class HDTForAnchorClassification(HDTClassifier):
         labels: Tensor | None = None,
         **kwargs: Any,
     ) -> TokenClassifierOutput:
-        """Classify the anchors of documents.
+        """Classify the nodes of documents.
 
         Args:
             input_ids: See `HDTModel.forward`.

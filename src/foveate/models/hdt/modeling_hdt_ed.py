@@ -15,6 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
+from foveate.checkpoint_files import checkpoint_file
 from foveate.models.decoding import decode_attention, find_cache, prefill_attention
 from foveate.models.joint_layers import load_parts
 from foveate.models.masks import mask_to_bias
@@ -25,6 +26,7 @@ from foveate.ops.precision import widened
 from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import IGNORE_INDEX
+from foveate.preprocessing.loading import load_tokenizer
 
 from .configuration_hdt import DECODE_ANCHORS, HDTConfig
 from .modeling_hdt import (
@@ -38,7 +40,6 @@ _UNSUPPORTED = (
     "inputs_embeds",
     "decoder_inputs_embeds",
     "output_attentions",
-    "output_hidden_states",
     "assistant_model",
 )
 
@@ -116,6 +117,15 @@ def _is_selected(tree: Tree, decode_anchors: str) -> Tensor:
     has_anchors = is_leaf.new_zeros(len(tree) + 1)
     has_anchors.index_fill_(0, torch.where(is_anchor, tree.parent, len(tree)), True)
     return is_anchor & has_anchors[:-1]
+
+
+def _beginning(name_or_path: str) -> int | None:
+    """Return the id of a checkpoint's `<s>`; None if it has none, or no tokenizer."""
+    if checkpoint_file(name_or_path, "tokenizer_config.json") is None:
+        return None
+    tokenizer = load_tokenizer(name_or_path)
+    token_id = tokenizer.bos_token_id
+    return tokenizer.get_vocab().get("<s>") if token_id is None else int(token_id)
 
 
 class RelativeBias(nn.Embedding):
@@ -334,6 +344,7 @@ class HDTDecoder(nn.Module):
         memory_mask: Tensor,
         attention_mask: Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
+        all_hidden_states: list[Tensor] | None = None,
     ) -> Tensor:
         """Decode token embeddings `(batch, length, d_model)` with attention to a memory.
 
@@ -344,6 +355,7 @@ class HDTDecoder(nn.Module):
             attention_mask: `(batch, all tokens)`, 0 at padding, which may be on either side.
             past_key_values: Cache with the keys and values of the previous tokens, to which those
                 of the new ones are added.
+            all_hidden_states: A list to which the input of every block is added.
 
         Raises:
             ValueError: The cache has a fixed length, or the mask has another shape.
@@ -364,6 +376,8 @@ class HDTDecoder(nn.Module):
         memory_bias, bias = mask_to_bias(memory_mask), None
         hidden_states: Tensor = self.dropout(self.emb_norm(embeddings))
         for block in self.block:
+            if all_hidden_states is not None:
+                all_hidden_states.append(hidden_states)
             hidden_states, bias = block(
                 hidden_states,
                 bias,
@@ -384,12 +398,14 @@ class HDTMemory(ModelOutput):
         last_hidden_state: `(batch, length, d_model)`, all tokens in their order, zero at padding.
         memory: `(documents, longest, d_model)`, what the decoder attends to.
         memory_mask: `(documents, longest)`, false at padding.
+        hidden_states: On request, the input of every encoder block, and `last_hidden_state`.
     """
 
     # A ModelOutput allows only one field without a default.
     last_hidden_state: Tensor
     memory: Tensor = None  # type: ignore[assignment] # a ModelOutput's fields have defaults
     memory_mask: Tensor = None  # type: ignore[assignment] # as above
+    hidden_states: tuple[Tensor, ...] | None = None
 
 
 class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
@@ -430,6 +446,24 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
 
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """Load a checkpoint, see `HDTPreTrainedModel.from_pretrained`.
+
+        If its configuration has no `decoder_start_token_id`, its tokenizer says what that is.
+        """
+        loaded = super().from_pretrained(*args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        if model.config.decoder_start_token_id is None:
+            model.config.decoder_start_token_id = _beginning(model.name_or_path)
+        return loaded
+
+    @property
+    def start_token_id(self) -> int:
+        """The token that every written text begins with."""
+        token_id: int | None = self.config.decoder_start_token_id
+        return cast(int, self.config.pad_token_id) if token_id is None else token_id
+
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, nn.Embedding) and not isinstance(module, RelativeBias):
             # As in T5: hidden states are scaled before the product with the embeddings.
@@ -453,6 +487,7 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         parent_ids: Tensor | None = None,
         tree: Tree | None = None,
         decode_anchors: str | None = None,
+        output_hidden_states: bool | None = None,
     ) -> HDTMemory:
         """Encode documents once for everything to be generated from them.
 
@@ -462,11 +497,20 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         if input_ids is None:
             raise ValueError("HDT needs input_ids")
         embeddings = packed.embed(self.shared, input_ids)
-        hidden_states = self.encoder(embeddings, packed.tree)
+        states = self._recorded(output_hidden_states)
+        hidden_states = self.encoder(embeddings, packed.tree, states)
         memory, mask = select_memory(
             hidden_states, packed.tree, decode_anchors or self.config.decode_anchors
         )
-        return HDTMemory(packed.unpack(hidden_states), memory, mask)
+        last = packed.unpack(hidden_states)
+        recorded = None if states is None else (*map(packed.unpack, states), last)
+        return HDTMemory(last, memory, mask, recorded)
+
+    def _recorded(self, output_hidden_states: bool | None) -> list[Tensor] | None:
+        """Return a list for hidden states if they are requested, by the configuration if None."""
+        if output_hidden_states is None:
+            output_hidden_states = bool(self.config.output_hidden_states)
+        return [] if output_hidden_states else None
 
     @can_return_tuple
     def forward(
@@ -481,6 +525,7 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         decoder_attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
+        output_hidden_states: bool | None = None,
         **kwargs: Any,
     ) -> Seq2SeqLMOutput:
         """Predict the next token after every token of the target.
@@ -500,6 +545,7 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
                 previous tokens too.
             labels: `(documents, tokens)` int64, -100 where the loss does not count.
             use_cache: Whether to return a cache for the next call; ignored with labels.
+            output_hidden_states: Whether to return the input of every block too.
             kwargs: `return_dict`, False for a tuple; and `cache` (before transformers 5.24,
                 `past_key_values`), a growing cache of the previous tokens, which
                 `decoder_input_ids` then does not repeat.
@@ -507,17 +553,20 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         Returns:
             `logits` `(documents, tokens, vocab_size)`, with labels the mean cross-entropy `loss`
             (0 where no label counts), and `encoder_last_hidden_state` `(batch, length, d_model)`.
+            On request `encoder_hidden_states` `(batch, length, d_model)` and
+            `decoder_hidden_states` `(documents, tokens, d_model)`, the input of every block and the
+            output of the last, normalized.
 
         Raises:
             ValueError: There is no document or no target, their numbers differ, `decode_anchors`
                 is unknown or a document has no such anchors, `decoder_attention_mask` has another
                 shape, the cache has a fixed length, or an argument is not supported: embeddings,
-                attention weights, hidden states.
+                attention weights.
         """
         _reject_unsupported(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self.encode(
-                input_ids, attention_mask, parent_ids, tree, decode_anchors
+                input_ids, attention_mask, parent_ids, tree, decode_anchors, output_hidden_states
             )
         memory, memory_mask = encoder_outputs.memory, encoder_outputs.memory_mask
         if decoder_input_ids is None:
@@ -533,12 +582,14 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         cache: Any = find_cache(*kwargs.values())
         if use_cache and labels is None and cache is None:
             cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        states = self._recorded(output_hidden_states)
         hidden_states = self.decoder(
             self.shared(decoder_input_ids),
             memory,
             memory_mask,
             decoder_attention_mask,
             cache,
+            states,
         )
         logits = self.lm_head(hidden_states * self.config.d_model**-0.5)
         loss = None
@@ -547,12 +598,17 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
             total = F.cross_entropy(wide, labels.flatten(), reduction="sum")
             loss = total / (labels != IGNORE_INDEX).sum().clamp(min=1)
         return Seq2SeqLMOutput(  # the name of the cache depends on the version of transformers
-            loss, logits, cache, encoder_last_hidden_state=encoder_outputs.last_hidden_state
+            loss,
+            logits,
+            cache,
+            decoder_hidden_states=None if states is None else (*states, hidden_states),
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
         )
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Shift labels `(documents, tokens)` by one, after the start token."""
-        start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
+        start = labels.new_full((len(labels), 1), self.start_token_id)
         shifted = labels[:, :-1]
         shifted = shifted.masked_fill(shifted == IGNORE_INDEX, self.config.pad_token_id)
         return torch.cat([start, shifted], dim=1)
@@ -574,11 +630,20 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         _reject_unsupported(kwargs)
         if inputs is None:
             inputs = kwargs.pop("input_ids", None)
+        settings = kwargs.get("generation_config") or self.generation_config
+        if settings.decoder_start_token_id is None:
+            kwargs.setdefault("decoder_start_token_id", self.start_token_id)
         names = ("attention_mask", "parent_ids", "tree", "decode_anchors")
         encoder_arguments = {name: kwargs.pop(name) for name in names if name in kwargs}
         # transformers would encode one document for each of its inputs.
         if kwargs.get("encoder_outputs") is None:
-            kwargs["encoder_outputs"] = self.encode(inputs, **encoder_arguments)
+            kwargs["encoder_outputs"] = self.encode(
+                inputs,
+                **encoder_arguments,
+                output_hidden_states=kwargs.get(
+                    "output_hidden_states", settings.output_hidden_states
+                ),
+            )
         num_documents = len(kwargs["encoder_outputs"].memory)
         if inputs is None or len(inputs) != num_documents:
             # transformers generates one sequence for each of its inputs: here, for each document.

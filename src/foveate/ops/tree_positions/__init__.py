@@ -13,7 +13,14 @@ __all__ = ["reading_order", "tree_positions"]
 
 
 @torch.no_grad()
-def tree_positions(tree: Tree, table: Tensor, *, levels: int, backend: str | None = None) -> Tensor:
+def tree_positions(
+    tree: Tree,
+    table: Tensor,
+    *,
+    levels: int,
+    global_leaves: bool = False,
+    backend: str | None = None,
+) -> Tensor:
     """Encode the position of every node (HDT, eq. 2), without gradients.
 
     The encoding of a root is `levels` times that of index 0. The encoding of any other node is that
@@ -25,6 +32,9 @@ def tree_positions(tree: Tree, table: Tensor, *, levels: int, backend: str | Non
         table: `(indices, channels)`, the encodings of indices, more of them than any node has
             children.
         levels: Number of levels below the roots that an encoding has room for.
+        global_leaves: Whether leaves before the first other child of a root, such as the tokens of
+            a query before the sections, take no place among its children, so that the first section
+            still has index 1. They have the same index on all levels, counted from 0.
         backend: One of `foveate.ops.backends.BACKENDS`; if None, the environment's, or "auto".
 
     Returns:
@@ -50,15 +60,26 @@ def tree_positions(tree: Tree, table: Tensor, *, levels: int, backend: str | Non
         )
     backend = choose(backend, table, widest=None)
     if backend == "reference":
-        return _reference.tree_positions(tree, table, levels)
+        return _reference.tree_positions(tree, table, levels, global_leaves)
+    first_counted = _after_global_leaves(tree) if global_leaves else tree.first_child
     if backend == "triton":
         from .triton import tree_positions_op
 
-        encodings: Tensor = tree_positions_op(
-            tree.parent, tree.level, tree.first_child, table.contiguous(), levels
-        )
+        nodes = tree.parent, tree.level, tree.first_child
+        encodings: Tensor = tree_positions_op(*nodes, table.contiguous(), levels, first_counted)
         return encodings
-    return _eager.tree_positions(tree, table, levels)
+    return _eager.tree_positions(tree, table, levels, first_counted)
+
+
+def _after_global_leaves(tree: Tree) -> Tensor:
+    """Return the child of each node from which its children are counted, `(nodes,)` int64."""
+    nodes = torch.arange(len(tree), device=tree.parent.device)
+    is_section = (tree.level == 1) & (tree.num_children > 0)
+    none = torch.full_like(nodes, len(tree))
+    first_section = none.scatter_reduce(
+        0, tree.parent.clamp(min=0), torch.where(is_section, nodes, none), "amin"
+    )
+    return torch.where(first_section < len(tree), first_section, tree.first_child)
 
 
 @torch.no_grad()

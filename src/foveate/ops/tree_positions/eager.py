@@ -10,7 +10,7 @@ from foveate.ops.tree_attention import Tree
 
 
 @uncompiled  # the loop over levels would be recompiled for every tree
-def tree_positions(tree: Tree, table: Tensor, levels: int) -> Tensor:
+def tree_positions(tree: Tree, table: Tensor, levels: int, first_counted: Tensor) -> Tensor:
     """Encode the positions of level after level; see `foveate.ops.tree_positions`."""
     nodes = torch.arange(len(tree), device=tree.parent.device)
     end = tree.level_sizes[0] if len(tree) else 0
@@ -19,10 +19,15 @@ def tree_positions(tree: Tree, table: Tensor, levels: int) -> Tensor:
     for level, size in enumerate(tree.level_sizes[1:], start=1):
         start, end = end, end + size
         parent = tree.parent[start:end]
-        index = nodes[start:end] - tree.first_child.index_select(0, parent) + 1
+        index = nodes[start:end] - first_counted.index_select(0, parent) + 1
         step = table - table[0] if level <= levels else table
         inherited = encodings[-1].index_select(0, parent - start_above)
-        encodings.append(inherited.add_(step.index_select(0, index)))
+        encoding = inherited.add_(step.index_select(0, index.clamp(min=0)))
+        if level == 1:
+            own = nodes[start:end] - tree.first_child.index_select(0, parent)
+            alike = levels * table.index_select(0, own)
+            encoding = torch.where((index < 1)[:, None], alike, encoding)
+        encodings.append(encoding)
         start_above = start
     return torch.cat(encodings)
 

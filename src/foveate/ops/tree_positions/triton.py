@@ -31,20 +31,30 @@ _NODES = 128
 
 
 @define_op(
-    "tree_positions(Tensor parent, Tensor level, Tensor first_child, Tensor table, int levels)"
-    " -> Tensor",
-    fake=lambda parent, _, __, table, ___: table.new_empty(len(parent), table.shape[1]),
+    "tree_positions(Tensor parent, Tensor level, Tensor first_child, Tensor table, int levels,"
+    " Tensor? first_counted=None) -> Tensor",
+    fake=lambda parent, _, __, table, *___: table.new_empty(len(parent), table.shape[1]),
 )
 def tree_positions_op(
-    parent: Tensor, level: Tensor, first_child: Tensor, table: Tensor, levels: int
+    parent: Tensor,
+    level: Tensor,
+    first_child: Tensor,
+    table: Tensor,
+    levels: int,
+    first_counted: Tensor | None = None,
 ) -> Tensor:
-    """Encode positions in float16, bfloat16 or float32; see `foveate.ops.tree_positions`."""
+    """Encode positions in float16, bfloat16 or float32; see `foveate.ops.tree_positions`.
+
+    Children are counted from `first_counted`, by default the first; those before it are alike on
+    all levels.
+    """
+    first_counted = first_child if first_counted is None else first_counted
     num_nodes, channels = len(parent), table.shape[1]
     encodings = torch.empty(num_nodes, channels, dtype=table.dtype, device=table.device)
     if num_nodes:
         width = next_power_of_2(channels)
         nodes = max(1, _ELEMENTS // width)
-        tensors = parent, level, first_child, table, encodings
+        tensors = parent, level, first_child, first_counted, table, encodings
         constants = channels, width, nodes
         launch(_encode, cdiv(num_nodes, nodes), tensors, (), (num_nodes, levels), constants)
     return encodings
@@ -55,6 +65,7 @@ def _encode(
     parent,
     level,
     first_child,
+    first_counted,
     table,
     encodings,
     num_nodes,
@@ -75,11 +86,17 @@ def _encode(
     for climbed in range(0, tl.max(depth, 0)):
         on_path = depth > climbed
         above = tl.load(parent + ancestor, mask=on_path, other=0)
-        index = ancestor - tl.load(first_child + above, mask=on_path, other=0) + 1
+        index = ancestor - tl.load(first_counted + above, mask=on_path, other=0) + 1
+        # Leaves before the sections have the same index on all levels.
+        alike = on_path & (index < 1)
+        own = ancestor - tl.load(first_child + above, mask=alike, other=0)
+        index = tl.where(alike, own, index)
+        times = tl.where(alike, levels, 1).to(tl.float32)
         pointers = table + index[:, None] * CHANNELS + channel[None, :]
         step = tl.load(pointers, mask=on_path[:, None] & in_table[None, :], other=0.0)
-        total += step.to(tl.float32)
-        total -= tl.where(on_path & (depth - climbed <= levels), 1.0, 0.0)[:, None] * first[None, :]
+        total += times[:, None] * step.to(tl.float32)
+        replaced = tl.where(on_path & (depth - climbed <= levels), times, 0.0)
+        total -= replaced[:, None] * first[None, :]
         ancestor = above
     pointers = encodings + node.to(tl.int64)[:, None] * CHANNELS + channel[None, :]
     tl.store(pointers, total.to(encodings.dtype.element_ty), mask=real[:, None] & in_table[None, :])

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import takewhile
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -23,26 +24,23 @@ class Denoiser:
             the end of the document.
         noise_density: Share of the tokens to mask.
         mean_span_length: Mean length of the spans in tokens; "S" masks a single span.
+        further_spans: `(noise_density, mean_span_length)` of spans that are masked, too.
     """
 
     mode: Literal["R", "S", "X"]
     noise_density: float
     mean_span_length: float = 0.0
+    further_spans: tuple[tuple[float, float], ...] = ()
 
 
 T5 = Denoiser("R", 0.15, 3)
 """The objective of T5."""
 
-UL2 = (
-    Denoiser("R", 0.15, 3),
-    Denoiser("R", 0.15, 8),
-    Denoiser("S", 0.25),
-    Denoiser("X", 0.5, 3),
-    Denoiser("X", 0.5, 8),
-    Denoiser("X", 0.15, 64),
-    Denoiser("X", 0.5, 64),
-)
-"""The seven denoisers of UL2, all equally likely."""
+UL2 = (Denoiser("R", 0.15, 3), Denoiser("S", 0.5), Denoiser("X", 0.5, 32, ((0.2, 64),)))
+"""The denoisers with which HDT-ED was pretrained."""
+
+UL2_SHARES = (0.25, 0.5, 0.25)
+"""How likely each of them is."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +73,14 @@ class SpanCorruption(Seq2SeqObjective):
 
 @dataclass(frozen=True)
 class MixtureOfDenoisers(Seq2SeqObjective):
-    """Denoise in one of UL2's seven ways, announced by a mode token (HDT, 4.2)."""
+    """Denoise in one of UL2's three ways, announced by a mode token (HDT, 4.2)."""
 
     def features(
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator
     ) -> list[Features]:
         """Tokenize the document and apply one of the denoisers to it."""
-        denoiser = UL2[int(torch.randint(len(UL2), (), generator=generator))]
-        [mode_id] = _token_ids(processor, [MODE_TOKENS[denoiser.mode]], "mode token")
+        denoiser = UL2[int(torch.tensor(UL2_SHARES).multinomial(1, generator=generator))]
+        mode_id = _token_id(processor, MODE_TOKENS[denoiser.mode], "mode token")
         features = _corrupted_features(self, processor, example, denoiser, generator)
         labels = features.pop("labels")
         return [{**add_mode_token(features, mode_id), "labels": labels}]
@@ -95,11 +93,13 @@ def corrupt_spans(
     sentinel_ids: Sequence[int],
     end_token_id: int,
     generator: torch.Generator,
+    max_target_length: int | None = None,
 ) -> Features:
     """Replace spans of tokens by sentinels, and make the spans the target.
 
-    Anchors stay, and a span ends with its sentence, so the tree is that of the document without
-    the masked tokens. Only the end of a document (mode "S") is masked along with its anchors.
+    Anchors stay, so the tree is that of the document without the masked tokens. A span may extend
+    over several sentences: its sentinel then stands in each of them, and once in the labels. Only
+    the end of a document (mode "S") is masked along with its anchors.
 
     Args:
         features: Features with `input_ids`, `special_tokens_mask` and, for a tree, `parent_ids`.
@@ -107,6 +107,8 @@ def corrupt_spans(
         sentinel_ids: Ids that stand for the spans, in order. They repeat if there are more spans.
         end_token_id: Id with which the labels end.
         generator: Decides which spans are masked.
+        max_target_length: Longest target in tokens: the end of a document (mode "S") begins so late
+            that it fits, None for no limit.
 
     Returns:
         The columns `(tokens,)` of the remaining tokens, and `labels`: for each span, its sentinel
@@ -125,16 +127,18 @@ def corrupt_spans(
     masked = torch.zeros_like(maskable)
     if denoiser.mode == "S":
         num_kept = round((1 - denoiser.noise_density) * len(candidates))
+        if max_target_length is not None:  # which also holds a sentinel and the end
+            num_kept = max(num_kept, len(candidates) - max_target_length + 2)
         num_kept = min(max(num_kept, 1), len(candidates) - 1)
         # The end of a tree is masked with its anchors; special tokens that end plain text stay.
         masked[candidates[num_kept] :] = True
         if "parent_ids" not in features:
             masked &= maskable
     else:
-        in_span = random_spans_mask(
-            len(candidates), denoiser.noise_density, denoiser.mean_span_length, generator
-        )
-        masked[candidates[in_span]] = True
+        spans = (denoiser.noise_density, denoiser.mean_span_length), *denoiser.further_spans
+        for density, mean_length in spans:
+            in_span = random_spans_mask(len(candidates), density, mean_length, generator)
+            masked[candidates[in_span]] = True
     return _replace_spans(features, masked, maskable, torch.tensor(sentinel_ids), end_token_id)
 
 
@@ -189,9 +193,10 @@ def _corrupted_features(
     features = corrupt_spans(
         processor.document_features(example.document),
         denoiser,
-        sentinel_ids=_token_ids(processor, SENTINELS, "sentinel"),
+        sentinel_ids=_sentinel_ids(processor),
         end_token_id=processor.end_token_id,
         generator=generator,
+        max_target_length=objective.max_target_length,
     )
     features["labels"] = processor.end_labels(features["labels"], objective.max_target_length)
     return features
@@ -207,25 +212,26 @@ def _replace_spans(
     features: Features, masked: Tensor, maskable: Tensor, sentinel_ids: Tensor, end_token_id: int
 ) -> Features:
     """Replace masked spans by their sentinels; anchors in them are dropped, not generated."""
-    span_starts = masked & ~masked.roll(1)
-    span_starts[0] = masked[0]
-    sentinels = sentinel_ids[torch.arange(int(span_starts.sum())) % len(sentinel_ids)]
+    # Among the tokens alone, where anchors do not interrupt a span.
+    in_span = masked[maskable]
+    span_starts = _starts(in_span)
+    sentinels = sentinel_ids[(span_starts.cumsum(0) - 1).clamp(min=0) % len(sentinel_ids)]
 
-    generated = masked & maskable
-    starts_span = span_starts[generated].long()
+    starts_span = span_starts[in_span].long()
     positions = torch.arange(len(starts_span)) + starts_span.cumsum(0)
-    labels = torch.full((len(starts_span) + len(sentinels) + 1,), end_token_id)
-    labels[positions] = features["input_ids"][generated]
-    labels[positions[starts_span == 1] - 1] = sentinels
+    labels = torch.full((len(starts_span) + int(starts_span.sum()) + 1,), end_token_id)
+    labels[positions] = features["input_ids"][masked & maskable]
+    labels[positions[starts_span == 1] - 1] = sentinels[span_starts]
 
+    replaced = _starts(masked)  # in every sentence that a span extends over
     input_ids = features["input_ids"].clone()
-    input_ids[span_starts] = sentinels
-    kept = ~masked | span_starts
+    input_ids[replaced] = sentinels[replaced[maskable]]
+    kept = ~masked | replaced
     remaining = {
         name: column[kept] for name, column in {**features, "input_ids": input_ids}.items()
     }
     if "vip_mask" in remaining:
-        remaining["vip_mask"] = span_starts[kept].long()
+        remaining["vip_mask"] = replaced[kept].long()
     if "parent_ids" in remaining:
         new_indices = kept.cumsum(0) - 1
         parent_ids = remaining["parent_ids"]
@@ -233,12 +239,23 @@ def _replace_spans(
     return {**remaining, "labels": labels}
 
 
-def _token_ids(processor: DocumentProcessor, tokens: Sequence[str], what: str) -> list[int]:
-    tokenizer = processor.tokenizer
-    token_ids = []
-    for token in tokens:
-        token_id = tokenizer.convert_tokens_to_ids(token)
-        if not isinstance(token_id, int) or token_id == tokenizer.unk_token_id:
-            raise ValueError(f"the tokenizer has no {what} {token!r}: add it")
-        token_ids.append(token_id)
-    return token_ids
+def _starts(mask: Tensor) -> Tensor:
+    """Return where runs of true begin in a mask `(length,)`."""
+    starts = mask & ~mask.roll(1)
+    starts[0] = mask[0]
+    return starts
+
+
+def _sentinel_ids(processor: DocumentProcessor) -> list[int]:
+    """Return the ids of the sentinels that a vocabulary has, at least one, in their order."""
+    first = _token_id(processor, SENTINELS[0], "sentinel")
+    others: Any = processor.tokenizer.convert_tokens_to_ids(list(SENTINELS[1:]))
+    unknown = (None, processor.tokenizer.unk_token_id)
+    return [first, *takewhile(lambda token_id: token_id not in unknown, others)]
+
+
+def _token_id(processor: DocumentProcessor, token: str, what: str) -> int:
+    token_id = processor.tokenizer.convert_tokens_to_ids(token)
+    if not isinstance(token_id, int) or token_id == processor.tokenizer.unk_token_id:
+        raise ValueError(f"the tokenizer has no {what} {token!r}: add it")
+    return token_id
