@@ -118,16 +118,20 @@ class Encoded:
         self.context = self._encoder.context
         self.min_likely_score = self._encoder.min_likely_score
         self.seconds: list[float] = []
-        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
+        self._encoded: dict[str, tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]] = {}
         for query in queries:
-            seconds, vectors = timed(partial(self._encoder.encode_queries, [query]))
+            seconds, encoded = timed(partial(self._encoder.encode_query, query))
             self.seconds.append(seconds)
-            self._vectors[query] = vectors[0]
+            self._encoded[query] = encoded
+
+    def encode_query(self, query: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        return self._encoded[query]
 
     def encode_queries(self, queries: Sequence[str]) -> npt.NDArray[np.float32]:
-        if new := [query for query in queries if query not in self._vectors]:  # parts of a query
-            self._vectors |= zip(new, self._encoder.encode_queries(new), strict=True)
-        return np.stack([self._vectors[query] for query in queries])
+        for query in queries:  # parts of a query
+            if query not in self._encoded:
+                self._encoded[query] = self._encoder.encode_query(query)
+        return np.stack([self._encoded[query][0] for query in queries])
 
 
 def in_process(run: Callable[..., T], *arguments: Any) -> T:
