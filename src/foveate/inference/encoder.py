@@ -334,7 +334,7 @@ class Encoder:
     @property
     def has_tokens(self) -> bool:
         """Whether it makes vectors of tokens."""
-        return getattr(self.model.config, "token_size", None) is not None and self.context == "tree"
+        return self.context == "tree" and getattr(self.model.config, "token_size", None) is not None
 
     @cached_property
     def unrelated(self) -> Tensor:
