@@ -21,7 +21,7 @@ from foveate.documents.readers.office.paragraphs import (
     style_kind,
     table_cell,
 )
-from foveate.documents.readers.office.sheets import Sheet, report_hidden
+from foveate.documents.readers.office.sheets import Worksheet, report_hidden
 from foveate.documents.structure import DocumentError, Kind
 
 _HIDDEN = name_set(  # deletions, comments, pronunciations, descriptions of pictures, settings
@@ -150,7 +150,7 @@ class _OdtBlocks:
         style = self.table_styles.get(attribute(table, "style-name"))
         if _property([style], "display") == "false":
             return False
-        sheet = Sheet(collapse(attribute(table, "name")))
+        sheet = Worksheet(collapse(attribute(table, "name")))
         number = 1
         for row in table.iter("{*}table-row"):
             column = 1

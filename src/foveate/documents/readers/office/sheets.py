@@ -25,7 +25,7 @@ _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
 
 
 @dataclass(slots=True)
-class Sheet:
+class Worksheet:
     """What a sheet shows.
 
     Attributes:
@@ -169,8 +169,8 @@ class _Cells:
         properties = workbook.find("{*}workbookPr")
         self.is_1904 = attribute(properties, "date1904") in ("1", "true")
 
-    def sheet(self, name: str, root: Element) -> Sheet:
-        sheet = Sheet(name)
+    def sheet(self, name: str, root: Element) -> Worksheet:
+        sheet = Worksheet(name)
         number = 0
         for row in root.iterfind("{*}sheetData/{*}row"):
             number = integer(attribute(row, "r"), number + 1)
