@@ -16,7 +16,6 @@ from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
 from foveate.index.conditions import Conditions, as_condition
-from foveate.index.copies import Copy
 from foveate.index.engine import OF_DOCUMENTS, Engine
 from foveate.index.lance import LanceEngine, Store
 from foveate.index.records import Changes, read_document
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from foveate.index.build import Workers
+    from foveate.index.qdrant import QdrantCopy
     from foveate.index.writer import Writer
     from foveate.inference import DocumentVectors, Encoder
     from foveate.inference.query_encoder import QueryEncoder
@@ -108,7 +108,7 @@ class Index:
 
     def __init__(
         self,
-        store: Store | Copy,
+        store: "Store | QdrantCopy",
         model: "Encoder | str | PathLike[str] | None" = None,
         **options: Any,
     ) -> None:
@@ -118,7 +118,7 @@ class Index:
         self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
         self._for_queries: QueryEncoder | None = None
-        self._loaded: tuple[tuple[int, ...], Engine] | None = None  # with its stamp
+        self._loaded: tuple[object, Engine] | None = None  # with its stamp
 
     @classmethod
     def open(
@@ -132,13 +132,13 @@ class Index:
         """Open a library.
 
         Args:
-            path: Its folder, its URL in an object store, such as "s3://bucket/papers.library", or
-                "qdrant://HOST:PORT/COLLECTION" or "db://DATABASE/TABLE", see `export`.
+            path: Its folder, its URL in an object store, such as "s3://bucket/papers.library",
+                or "qdrant://HOST:PORT/COLLECTION", see `export`.
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library.
             storage_options: What gives access to the object store, such as `region`; by default
-                what the environment says. See https://lance.org/guide/object_store/. Of Qdrant and
-                LanceDB Cloud, options of `QdrantClient` and of `lancedb.connect`.
+                what the environment says. See https://lance.org/guide/object_store/. Of Qdrant,
+                options of `QdrantClient`.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
@@ -482,17 +482,17 @@ class Index:
     def export(
         self, target: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
     ) -> int:
-        """Copy all rows to a Parquet file, a collection of Qdrant, or a table of LanceDB Cloud.
+        """Copy all rows to a Parquet file or a collection of Qdrant.
 
         Each document, section and sentence has a row with the columns of
         `foveate.index.schema.schema`: a `key` that is never given to another one, its terms, and
         its vector. In a file, the rows without a `level` hold in how many sentences, sections and
         documents each word is (`words`, `frequencies`), and how many of each there are (`totals`).
-        A collection or table can be opened and searched like this library. If it is exported again,
-        only what has changed is sent.
+        A collection can be opened and searched like this library. If it is exported again, only
+        what has changed is sent.
 
         Args:
-            target: The file, "qdrant://HOST:PORT/COLLECTION", or "db://DATABASE/TABLE".
+            target: The file, or "qdrant://HOST:PORT/COLLECTION".
             storage_options: See `open`.
 
         Returns:
@@ -596,7 +596,7 @@ class Index:
                 if self._store.stamp() == stamp:
                     raise
 
-    def _load_engine(self, stamp: tuple[int, ...]) -> Engine:
+    def _load_engine(self, stamp: object) -> Engine:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
             loaded = self._loaded  # which other threads drop if they fail to read it
@@ -605,20 +605,14 @@ class Index:
             return loaded[1]
 
 
-def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> Store | Copy:
+def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Store | QdrantCopy":
     if not is_url(path):
         return Store(Path(path), options)
     url = re.sub(":/+", "://", os.fspath(path), count=1)  # a Path drops one
+    if not url.startswith("qdrant:"):
+        return Store(url, options)
     try:
-        if url.startswith("qdrant:"):
-            from foveate.index.qdrant import QdrantCopy
-
-            return QdrantCopy(url, options)
-        if url.startswith("db:"):
-            from foveate.index.cloud import CloudCopy
-
-            return CloudCopy(url, options)
+        from foveate.index.qdrant import QdrantCopy
     except ImportError as error:
-        extra = "qdrant" if url.startswith("qdrant:") else "lancedb"
-        raise ImportError(f"{url} needs a client: run `pip install 'foveate[{extra}]'`") from error
-    return Store(url, options)
+        raise ImportError(f"{url} needs a client: run `pip install 'foveate[qdrant]'`") from error
+    return QdrantCopy(url, options)
