@@ -17,6 +17,7 @@ from foveate import Document, Encoder, Index, read_documents
 from foveate.index import LibraryError, LockedError, build, sources, units
 from foveate.index.identity import identify
 from foveate.index.writer import write_lock
+from foveate.inference.tree_runner import TreeRunner
 from foveate.models.tree_bert import TreeBertModel
 from library_check import problems
 from tests.index.conftest import PARTS
@@ -297,7 +298,7 @@ def test_a_model_in_memory_is_known_by_its_weights(index, folder, small_encoder)
     assert identify(encoder) == identify(small_encoder)
     parts = (encoder.processor, encoder.context)
     network = TreeBertModel.from_pretrained(small_encoder.model.config.name_or_path).eval()
-    encoder = Encoder(network, *parts)
+    encoder = Encoder(TreeRunner(network, *parts))
     with pytest.raises(LibraryError, match="cannot be compared with those of a model in memory"):
         Index.open(index.path, model=encoder).search("cod")
     other = Index.create(index.path.with_name("other"), model=encoder)
@@ -310,7 +311,7 @@ def test_a_model_in_memory_is_known_by_its_weights(index, folder, small_encoder)
 def test_a_model_keeps_its_identity_in_another_dtype_and_encoder(small_model, small_encoder):
     record = identify(small_encoder)
     assert record == identify(Encoder.from_pretrained(small_model, dtype="bfloat16"))
-    by_sentence = Encoder(small_encoder.model, small_encoder.processor, "sentence")
+    by_sentence = Encoder(TreeRunner(small_encoder.model, small_encoder.processor, "sentence"))
     assert replace(record, context="sentence") == identify(by_sentence)
     files = sorted(small_model.glob("*.safetensors"))
     digest = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)

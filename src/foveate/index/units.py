@@ -151,4 +151,6 @@ def _encode(documents: Sequence[tuple[FileRecord, int, Document]], encoder: "Enc
     from foveate.index.vectors import add_vectors  # which loads torch
 
     vectors = encoder.encode([document for *_, document in documents], show_progress=False)
+    for *_, document in documents:
+        encoder.forget(document)  # which the library keeps
     return add_vectors(rows(documents), vectors)
