@@ -347,7 +347,7 @@ class Index:
         encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
-        hits = self._read(
+        hits, encoded = self._read(
             lambda engine: find(
                 query, engine, encoder, by, number, as_condition(engine, **conditions)
             )
@@ -355,7 +355,7 @@ class Index:
         if rerank is not None:
             hits = rerank_hits(query, hits, rerank, top_k)
         if explain:
-            hits = self._read(lambda engine: explained(query, hits, engine, self.encoder))
+            hits = self._read(lambda engine: explained(hits, encoded, engine, self.encoder))
         return hits
 
     def summarize(

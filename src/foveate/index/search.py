@@ -303,18 +303,24 @@ def find(
     by: Unit,
     top_k: int,
     condition: Any,
-) -> list[Hit]:
-    """Find what best matches a query, among the sentences that satisfy a condition."""
+) -> tuple[list[Hit], EncodedQuery | None]:
+    """Find what best matches a query, among the sentences that satisfy a condition.
+
+    Returns:
+        The hits, and the query as it was compared; None if the library is empty.
+    """
     if not engine.state.num_documents:
-        return []
+        return [], None
     request = Request(query, engine, encoder, by, condition)
-    return _passages(request, top_k) if by == "passage" else _units(request, top_k)
+    find_hits = _passages if by == "passage" else _units
+    return find_hits(request, top_k), request.query
 
 
-def explained(query: str, hits: list[Hit], engine: Engine, encoder: "Encoder") -> list[Hit]:
+def explained(
+    hits: list[Hit], query: EncodedQuery | None, engine: Engine, encoder: "Encoder"
+) -> list[Hit]:
     """Add the `matches` of hits, see `foveate.tasks.explain`."""
-    _, query_tokens = encoder.encode_query(query)
-    if query_tokens is None or not hits:
+    if query is None or query.tokens is None or not hits:
         return hits
     places = [(hit.document_idx, hit.best.start) for hit in hits]
     numbers, starts = zip(*places, strict=True)
@@ -326,7 +332,7 @@ def explained(query: str, hits: list[Hit], engine: Engine, encoder: "Encoder") -
         if row["tokens"] is not None  # see TOKEN_BYTES
     }
     of_hits = [signs[one].reshape(-1, TOKEN_BYTES) if one in signs else None for one in places]
-    return explain(query, query_tokens.numpy(), hits, of_hits, language_of(engine), encoder)
+    return explain(query.text, query.tokens, hits, of_hits, query.language, encoder)
 
 
 def _passages(request: Request, top_k: int) -> list[Hit]:
