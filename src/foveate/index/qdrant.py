@@ -35,7 +35,11 @@ _WORDS = UUID(int=1)
 _POINTS = 512
 """How many points are sent or read at a time."""
 
-_INDEXED: Final = {"level": "keyword", "document": "integer", "content_hash": "integer"}
+_INDEXED: Final = {
+    "level": models.PayloadSchemaType.KEYWORD,
+    "document": models.PayloadSchemaType.INTEGER,
+    "content_hash": models.PayloadSchemaType.INTEGER,
+}
 
 _DOCUMENTS = 64
 """Of how many documents rows are sent at a time."""
@@ -136,8 +140,8 @@ class QdrantCopy:
         kind = models.VectorParams(size=dimension, distance=distance, datatype=halves, on_disk=True)
         sparse = {"terms": models.SparseVectorParams()}
         self._client.create_collection(self._collection, {"vector": kind}, sparse)
-        for column, kind in _INDEXED.items():
-            self._client.create_payload_index(self._collection, column, kind)
+        for column, of_column in _INDEXED.items():
+            self._client.create_payload_index(self._collection, column, of_column)
 
     def _send(self, points: Iterable[models.PointStruct]) -> None:
         self._client.upload_points(self._collection, points, batch_size=_POINTS, wait=True)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, keys_of, of_level
-from foveate.index.records import SPAN_COLUMNS, spans_of
+from foveate.index.rows import SPAN_COLUMNS, spans_of
 from foveate.index.schema import (
     TOKEN_BYTES,
     documents_of,
@@ -77,7 +77,7 @@ _NEIGHBOURS = (*_SCORED, "file", "member", "text", "language", "content_hash")
 _SIZES = ("first_sentence", "own_sentences", "all_sentences")
 
 
-class Request:
+class LibraryQuery:
     """A query with which the parts of a library are compared, as by `foveate.tasks.relevance`.
 
     The vectors of the library are float16, so scores differ from those of
@@ -311,7 +311,7 @@ def find(
     """
     if not engine.state.num_documents:
         return [], None
-    request = Request(query, engine, encoder, by, condition)
+    request = LibraryQuery(query, engine, encoder, by, condition)
     find_hits = _passages if by == "passage" else _units
     return find_hits(request, top_k), request.query
 
@@ -335,7 +335,7 @@ def explained(
     return explain(query.text, query.tokens, hits, of_hits, query.language, encoder)
 
 
-def _passages(request: Request, top_k: int) -> list[Hit]:
+def _passages(request: LibraryQuery, top_k: int) -> list[Hit]:
     """Return the passages of sentences that match best; see `tasks.passages`."""
     # Each passage may take the best sentences that others would start from, but few take many.
     for number in (_BEST_PER_PASSAGE * top_k, MAX_SENTENCES * top_k):
@@ -370,7 +370,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
     return _with_copies(hits, request.engine, copied)
 
 
-def _around(request: Request, sentences: pa.Table) -> pa.Table:
+def _around(request: LibraryQuery, sentences: pa.Table) -> pa.Table:
     """Return sentences with those in the same sections that may be in passages with them."""
     keys = keys_of(sentences)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
     # Positions before the first sentence of a document are those of no row.
@@ -379,7 +379,7 @@ def _around(request: Request, sentences: pa.Table) -> pa.Table:
     return rows.filter(pa.array(np.isin(_section_keys(rows), _section_keys(sentences))))
 
 
-def _units(request: Request, top_k: int) -> list[Hit]:
+def _units(request: LibraryQuery, top_k: int) -> list[Hit]:
     """Return the sections or documents that match best, with the best sentence in each."""
     rows, scores, inside = request.units(top_k)
     if not rows.num_rows:
@@ -426,7 +426,7 @@ def _words(rows: pa.Table) -> Words:
 
 
 def _num_inside(units: pa.Table) -> Ints:
-    """Return the number of sentences in sections or documents, see `Request.inside`."""
+    """Return the number of sentences in sections or documents, see `LibraryQuery.inside`."""
     own, every = units["own_sentences"].to_numpy(), units["all_sentences"].to_numpy()
     numbers: Ints = np.where(own > 0, own, every).astype(np.int64)
     return numbers

@@ -178,10 +178,10 @@ class Encoder:
         if checkpoint_file(path, "modules.json") is not None:
             from foveate.inference import sentence_runner  # takes seconds
 
-            runner = sentence_runner.load(
+            loaded = sentence_runner.load(
                 path, context, device, linear_dtype, given, trust_remote_code
             )
-            return cls(runner, trained_languages(path))
+            return cls(loaded, trained_languages(path))
         if given:
             raise ValueError(
                 f"{name_or_path or 'the default model'} has no {' and no '.join(given)} to set: "

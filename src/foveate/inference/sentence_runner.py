@@ -189,7 +189,7 @@ class SentenceRunner(Runner):
 
     def _pool_each(self, texts: list[str]) -> Tensor:
         """Read texts that fit into the model together: `(texts, dimension)`."""
-        prompt, first, *others = self.details["document_prompt"], *self.model
+        prompt, [first, *others] = self.details["document_prompt"], list(self.model)
         joined = " ".join(texts)
         features = self.model.preprocess([joined], prompt=prompt or None)
         features = {

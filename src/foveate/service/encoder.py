@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -177,9 +177,9 @@ class SharedEncoder(Encoder):
                 is_long = job.num_characters > self._max_characters
                 (self._long if is_long else self._short).submit(job)
         try:
-            [vectors] = job.future.result()
-            self.kept.put(document, vectors)
-            return vectors
+            [encoded] = job.future.result()
+            self.kept.put(document, encoded)
+            return cast(DocumentVectors, encoded)
         finally:
             with self._lock:
                 self._running.pop(id(document), None)
