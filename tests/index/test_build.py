@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,39 @@ def test_only_what_has_changed_is_read_again(index, folder, monkeypatch):
     assert index.search("sea", path=salt, top_k=9)[0].span.document == str(salt)
     assert problems(index) == []
     assert len(index) == 5
+
+
+def test_a_new_file_is_opened_once(index, folder, monkeypatch):
+    opened, walked = [], []
+    open_path, walk = Path.open, os.walk
+    monkeypatch.setattr(
+        Path,
+        "open",
+        lambda self, *rest, **options: opened.append(self) or open_path(self, *rest, **options),
+    )
+    monkeypatch.setattr(
+        os, "walk", lambda top, **options: walked.append(top) or walk(top, **options)
+    )
+    assert index.add(folder).added == len(PARTS)
+    assert sorted(one for one in opened if folder in one.parents) == sorted(
+        folder / name for name in PARTS
+    )
+    assert walked == [folder]
+
+
+def test_what_is_done_stays_when_it_is_interrupted(index, folder, monkeypatch):
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
+
+    def interrupt(done, total, documents):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index.add(folder, on_file=interrupt)
+    assert len(index) == 2
+    assert problems(index) == []
+    assert index.add(folder).added == 2
+    assert len(index) == 4
 
 
 def test_a_file_that_was_only_touched_is_unchanged(index, folder):

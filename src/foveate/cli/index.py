@@ -228,6 +228,7 @@ def _keep_current(
             say_skipped(changes.skipped)
         if is_first or changes.added or changes.updated or changes.removed:
             report(changes)
+            sys.stdout.flush()
         is_first = False
     raise typer.Exit(EXIT_CODE)
 
