@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from foveate.index.build import FileHandler, Workers
     from foveate.index.qdrant import QdrantCopy
     from foveate.inference import DocumentVectors, Encoder
+    from foveate.inference.encoder import EncoderOptions
     from foveate.inference.query_encoder import QueryEncoder
     from foveate.inference.reranker import Reranker
     from foveate.tasks.context import Prompt
@@ -75,7 +76,7 @@ class Index:
         self,
         store: "Store | QdrantCopy",
         model: "Encoder | str | PathLike[str] | None" = None,
-        **options: Any,
+        **options: "Unpack[EncoderOptions]",
     ) -> None:
         self._store = store
         self._model = model
@@ -92,7 +93,7 @@ class Index:
         *,
         model: "Encoder | str | PathLike[str] | None" = None,
         storage_options: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: "Unpack[EncoderOptions]",
     ) -> Self:
         """Open a library.
 
@@ -123,7 +124,7 @@ class Index:
         exist_ok: bool = False,
         model: "Encoder | str | PathLike[str] | None" = None,
         storage_options: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: "Unpack[EncoderOptions]",
     ) -> Self:
         """Begin a library, whose folder is made when something is first added.
 
