@@ -4,6 +4,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from threading import Event
 from time import sleep
 from weakref import ref
@@ -378,6 +379,20 @@ def test_a_document_is_encoded_once(small_tree_bert, monkeypatch):
     encoder.forget(eel)
     encoder.encode(eel)
     assert read[3:] == ["Rays sleep.", "Eels eat.", "Eels eat."]
+
+
+def test_progress_in_a_long_document_is_by_passages(small_tree_bert, monkeypatch):
+    steps = []
+
+    @contextmanager
+    def progress(description, total, shown):
+        yield steps.append
+        assert sum(steps) == total
+
+    monkeypatch.setattr(tree_runner, "progress", progress)
+    afresh(small_tree_bert).encode(Document.from_text("The whale swims. " * 2000))
+    assert len(steps) > 2
+    assert max(steps) < sum(steps) / 2
 
 
 def test_cache_keeps_vectors_of_the_same_text(small_model, tmp_path):

@@ -22,7 +22,7 @@ from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import Features, fill_packs
 from foveate.preprocessing.tree import Anchor, TreeNodes
 from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenizer
-from foveate.progress import progress
+from foveate.progress import Advance, progress
 
 if hasattr(os, "register_at_fork"):
     # A forked process has none of OpenMP's threads, and would wait for them without end.
@@ -176,8 +176,8 @@ class TreeRunner(Runner):
             ) as prepared,
         ):
             for pack, forest, (nodes, owners) in zip(packs, forests, prepared, strict=True):
-                vectors += self._encode_forest(forest, nodes, owners)
-                advance(sum(sizes[i] for i in pack))  # documents differ in length
+                states = self._read(nodes, _in_parts(advance, sum(sizes[i] for i in pack), nodes))
+                vectors += self._vectors(forest, states, owners)
         return vectors
 
     def _batches(self, texts: Sequence[str]) -> list[tuple[TreeNodes | Features, list[int], int]]:
@@ -208,12 +208,11 @@ class TreeRunner(Runner):
         ahead = self.model.device.type == "cuda" and len(items) > 1
         return _one_ahead(prepare, items) if ahead else (prepare(item) for item in items)
 
-    def _encode_forest(
-        self, outlines: list[list[Anchor]], nodes: TreeNodes | Features, owners: list[int]
+    def _vectors(
+        self, outlines: list[list[Anchor]], states: _AnchorSums, owners: list[int]
     ) -> list[DocumentVectors]:
-        """Encode documents whose nodes are built; see `TreeBuilder.tree`."""
+        """Return the vectors of documents that have been read together."""
         starts = list(accumulate(map(len, outlines), initial=0))
-        states = self._read(nodes)
         sums = torch.zeros(starts[-1], self.dimension)
         counts = torch.zeros(starts[-1], 1)
         states.add_to(sums, counts, owners)
@@ -237,11 +236,22 @@ class TreeRunner(Runner):
         ]
 
     @torch.inference_mode()
-    def _read(self, nodes: TreeNodes | Features) -> _AnchorSums:
-        """Encode documents whose nodes are built."""
-        return (
-            self._read_tree(nodes) if isinstance(nodes, TreeNodes) else self._read_passages(nodes)
-        )
+    def _read(
+        self, nodes: TreeNodes | Features, on_read: Callable[[int], None] = lambda tokens: None
+    ) -> _AnchorSums:
+        """Encode documents whose nodes are built, see `TreeBuilder.tree`.
+
+        `on_read` is called with numbers of tokens that have been read.
+        """
+        if isinstance(nodes, TreeNodes):
+            states = self._read_tree(nodes)
+            on_read(len(nodes.input_ids))
+        elif isinstance(self.model, TreeBertNetwork):
+            states = self._read_passages(nodes, on_read=on_read)
+        else:
+            states = self._read_passages(nodes)
+            on_read(len(nodes["input_ids"]))
+        return states
 
     def _run(self, **inputs: Any) -> Any:
         """Run the model on one sequence; tensors are columns of it."""
@@ -252,9 +262,9 @@ class TreeRunner(Runner):
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             return self.model(**rows)
 
-    def _read_passages(self, passages: Features) -> _AnchorSums:
+    def _read_passages(self, passages: Features, **options: Any) -> _AnchorSums:
         """Encode documents with a TreeBert."""
-        output = self._run(**passages)
+        output = self._run(**passages, **options)
         vectors = output.embeddings.float().cpu()
         found = _AnchorSums(vectors, torch.ones(len(vectors), 1), output.salience.float().cpu())
         if output.token_vectors is None:
@@ -341,6 +351,19 @@ def _one_ahead(
             yield waiting.result()
     finally:  # after an error, do not wait for an item that nobody will use
         thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_parts(advance: Advance, steps: int, nodes: TreeNodes | Features) -> Callable[[int], None]:
+    """Return what advances by some steps in all, in proportion to the tokens that it is told of."""
+    input_ids = nodes.input_ids if isinstance(nodes, TreeNodes) else nodes["input_ids"]
+    total, read = len(input_ids), 0
+
+    def on_read(tokens: int) -> None:
+        nonlocal read
+        before, read = steps * read // total, read + tokens
+        advance(steps * read // total - before)
+
+    return on_read
 
 
 def _pack_signs(vectors: Tensor) -> Tensor:
