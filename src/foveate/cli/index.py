@@ -239,8 +239,10 @@ def _changes_in(folders: list[str], library: Path) -> Iterator[None]:
     Changes that follow each other at once are one, as are those that happen meanwhile. Hidden files
     and the library itself do not count.
     """
-    from watchfiles import watch
-
+    try:
+        from watchfiles import watch
+    except ImportError as error:
+        raise ImportError("--watch needs watchfiles: run `pip install 'foveate[index]'`") from error
     place = library.resolve()
 
     def counts(_: object, path: str) -> bool:

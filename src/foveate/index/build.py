@@ -155,8 +155,6 @@ class LibraryBuilder:
             self._on_error(name, error)
         changes.skipped += added.skipped
         changes.unchanged += added.num_unchanged
-        for written in added.written:
-            self._writer.add(written)
         for file, size in zip(unit, added.sizes, strict=True):
             if size is not None:
                 num_documents, num_sentences = size
@@ -164,7 +162,10 @@ class LibraryBuilder:
                 changes.num_sentences += num_sentences
                 changes.updated += bool(file.replaced)
                 changes.added += bool(num_documents and not file.replaced)
-                self._writer.delete(file.replaced)
+                self._writer.delete(file.replaced)  # first, as Ctrl-C may come in between
+        for written in added.written:
+            self._writer.add(written)
+        for _ in unit:
             self._advance(1)
         if time.monotonic() - self._committed >= COMMIT_SECONDS:
             self.commit()
