@@ -15,8 +15,9 @@ from foveate.checkpoint_files import checkpoint_file
 from foveate.documents import Document, as_documents
 from foveate.inference import tree_runner
 from foveate.inference.default_model import default_model_path
-from foveate.inference.kept import KeptVectors
+from foveate.inference.kept import Kept
 from foveate.inference.languages import trained_languages, warn_of_languages
+from foveate.inference.parts import nothing_read, outlines_of_parts, with_parts
 from foveate.inference.runner import Context, DocumentVectors, Runner
 from foveate.inference.weights import loaded_weights
 from foveate.models.utils import resolve_device, resolve_dtype
@@ -125,7 +126,7 @@ class Encoder:
         self.options = runner.options
         self.languages = None if languages is None else frozenset(languages)
         self.cache: Cache | None = None
-        self.kept = KeptVectors(_KEPT_BYTES)
+        self.kept: Kept[DocumentVectors] = Kept(_KEPT_BYTES)
 
     @classmethod
     def from_pretrained(
@@ -222,6 +223,11 @@ class Encoder:
         """Whether it makes vectors of tokens."""
         return self.runner.has_tokens
 
+    @property
+    def reads_parts(self) -> bool:
+        """Whether parts of a document can be encoded by themselves, as passages of TreeBert can."""
+        return self.runner.reads_parts
+
     @cached_property
     def unrelated(self) -> Tensor:
         """`(32, dimension)`, unit vectors of sentences on 32 subjects, to compare others with."""
@@ -261,33 +267,67 @@ class Encoder:
         self, documents: Sequence[Document], show_progress: bool | None
     ) -> list[DocumentVectors]:
         warn_of_languages(documents, self.languages)
-        kept = [self.kept.get(document) for document in documents]
-        new = [one for one, vectors in zip(documents, kept, strict=True) if vectors is None]
-        encoded = self._encode_new(new, show_progress)
-        for document, vectors in zip(new, encoded, strict=True):
-            self.kept.put(document, vectors)
-        remaining = iter(encoded)
-        return [next(remaining) if vectors is None else vectors for vectors in kept]
+        known = self.known(documents)
+        new = [i for i, vectors in enumerate(known) if vectors is None or vectors.read is not None]
+        outlines = [self._outline(documents[i]) for i in new]
+        for i, anchors, vectors in zip(
+            new, outlines, self.runner.encode_outlines(outlines, show_progress), strict=True
+        ):
+            self._keep(documents[i], "vectors", anchors, vectors)
+            known[i] = vectors
+        return cast(list[DocumentVectors], known)
 
-    def _encode_new(
-        self, documents: Sequence[Document], show_progress: bool | None
+    def known(self, documents: Sequence[Document]) -> list[DocumentVectors | None]:
+        """Return what has been encoded of documents: the whole of each, parts of it, or nothing."""
+        known = [self.kept.get(document) for document in documents]
+        for i, document in enumerate(documents):
+            if known[i] is None and self.cache is not None:
+                key = self._key(self._outline(document))
+                for kind in ("vectors", "parts"):
+                    if (content := self.cache.get(kind, key)) is not None:
+                        known[i] = vectors = DocumentVectors.from_bytes(content)
+                        self.kept.put(document, vectors)
+                        break
+        return known
+
+    def encode_parts(
+        self, documents: Sequence[Document], parts: Sequence[Sequence[range]]
     ) -> list[DocumentVectors]:
-        """Encode documents of which no vectors are kept in memory."""
-        outlines = [outline(document, levels=self.processor.levels) for document in documents]
-        if self.cache is None:
-            return self.runner.encode_outlines(outlines, show_progress)
-        keys = [self._key(anchors) for anchors in outlines]
-        kept = [self.cache.get("vectors", key) for key in keys]
-        new = [i for i, content in enumerate(kept) if content is None]
-        encoded = iter(self.runner.encode_outlines([outlines[i] for i in new], show_progress))
-        vectors = []
-        for key, content in zip(keys, kept, strict=True):
-            if content is None:
-                vectors.append(next(encoded))
-                self.cache.put("vectors", key, vectors[-1].to_bytes())
-            else:
-                vectors.append(DocumentVectors.from_bytes(content))
+        """Encode parts of documents, each by itself, besides what is known of them.
+
+        Args:
+            documents: The documents.
+            parts: For each, runs of sentences of a section, as indices of `Document.sentences`.
+        """
+        warn_of_languages(documents, self.languages)
+        outlines = [self._outline(document) for document in documents]
+        vectors = [
+            nothing_read(anchors, self.dimension) if one is None else one
+            for one, anchors in zip(self.known(documents), outlines, strict=True)
+        ]
+        texts = [
+            text
+            for anchors, its_parts in zip(outlines, parts, strict=True)
+            for text in outlines_of_parts(anchors, its_parts)
+        ]
+        encoded = iter(self.runner.encode_outlines(texts))
+        for i, its_parts in enumerate(parts):
+            if its_parts:
+                its_vectors = [next(encoded) for _ in its_parts]
+                vectors[i] = with_parts(outlines[i], vectors[i], its_parts, its_vectors)
+                self._keep(documents[i], "parts", outlines[i], vectors[i])
         return vectors
+
+    def _outline(self, document: Document) -> list[Anchor]:
+        return outline(document, levels=self.processor.levels)
+
+    def _keep(
+        self, document: Document, kind: str, anchors: list[Anchor], vectors: DocumentVectors
+    ) -> None:
+        """Keep the vectors of a document in memory and, if there is a cache, on the disk."""
+        self.kept.put(document, vectors)
+        if self.cache is not None:
+            self.cache.put(kind, self._key(anchors), vectors.to_bytes())
 
     def forget(self, document: Document) -> None:
         """Drop the vectors of a document that are kept in memory."""

@@ -33,6 +33,9 @@ class DocumentVectors:
             sentences, in order, eight to a byte as `numpy.packbits` has them; None if the model has
             no head for it.
         num_tokens: `(sentences,)` int64, how many of them each sentence has.
+        read: `(sentences,)` bool, which sentences were encoded, each in its part of the document;
+            the others are zeros and have no tokens, and sections and the document are means of
+            what was. None of a document that was encoded as a whole.
     """
 
     document: Tensor
@@ -41,6 +44,7 @@ class DocumentVectors:
     salience: Tensor | None = None
     tokens: Tensor | None = None
     num_tokens: Tensor | None = None
+    read: Tensor | None = None
 
     @property
     def num_bytes(self) -> int:
@@ -50,12 +54,19 @@ class DocumentVectors:
     def to_bytes(self) -> bytes:
         """Return the vectors as the content of a safetensors file."""
         tensors = {name: x for name, x in vars(self).items() if x is not None}
+        if self.read is not None:
+            tensors["sentences"] = self.sentences[self.read]
         return safetensors.torch.save({name: x.contiguous() for name, x in tensors.items()})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Return the vectors that `to_bytes` saved."""
-        return cls(**safetensors.torch.load(content))
+        tensors = safetensors.torch.load(content)
+        if (read := tensors.get("read")) is not None:
+            sentences = torch.zeros(len(read), tensors["sentences"].shape[1])
+            sentences[read] = tensors["sentences"]
+            tensors["sentences"] = sentences
+        return cls(**tensors)
 
 
 class Runner(ABC):
@@ -73,6 +84,8 @@ class Runner(ABC):
     """
 
     has_tokens = False
+    reads_parts = True
+    """Whether parts of a document can be encoded by themselves."""
 
     def __init__(
         self,

@@ -125,6 +125,7 @@ class TreeRunner(Runner):
         self.has_tokens = (
             context == "tree" and getattr(model.config, "token_size", None) is not None
         )
+        self.reads_parts = context == "sentence" or model.config.model_type == "tree_bert"
         self._first_position = first_position(model)
         on_cpu = model.device.type == "cpu"
         self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from foveate.documents import Document
 from foveate.inference import DocumentVectors, Encoder
-from foveate.inference.kept import KeptVectors
+from foveate.inference.kept import Kept
 
 Kind = Literal["texts", "queries", "documents"]
 
@@ -113,7 +113,7 @@ class SharedEncoder(Encoder):
 
     def __init__(self, encoder: Encoder, batch_tokens: int, vector_bytes: int) -> None:
         super().__init__(encoder.runner, encoder.languages)
-        self.kept = encoder.kept = KeptVectors(vector_bytes)
+        self.kept = encoder.kept = Kept(vector_bytes)
         self._max_characters = batch_tokens * _CHARACTERS_PER_TOKEN
         self._short = _Worker(encoder, self._max_characters, "foveate-model")
         self._long = _Worker(encoder, self._max_characters, "foveate-model-long")
@@ -166,7 +166,7 @@ class SharedEncoder(Encoder):
 
     def _encode_document(self, document: Document) -> DocumentVectors:
         with self._lock:
-            if (vectors := self.kept.get(document)) is not None:
+            if (vectors := self.kept.get(document)) is not None and vectors.read is None:
                 return vectors
             job = self._running.get(id(document))
             if job is None:

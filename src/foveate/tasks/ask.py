@@ -39,6 +39,7 @@ def ask(
     model: "Answerer | Encoder | str | PathLike[str] | None" = None,
     rerank: "Reranker | str | PathLike[str] | None" = None,
     explain: bool = False,
+    thorough: bool = False,
 ) -> Answer:
     """Answer a question from one document or several.
 
@@ -53,6 +54,7 @@ def ask(
             answer; the passages are those that the question attends to most.
         rerank: With an encoder, see `foveate.search`.
         explain: With an encoder, see `foveate.search`.
+        thorough: With an encoder, see `foveate.search`.
 
     Raises:
         ValueError: The question is empty, there are no documents, `top_k` is below 1, the model is
@@ -80,7 +82,15 @@ def ask(
     if isinstance(loaded, Encoder):
         if choices:
             raise ValueError("only a generative model takes choices: name a T5 checkpoint")
-        found = search(query, documents, top_k=top_k, model=loaded, rerank=rerank, explain=explain)
+        found = search(
+            query,
+            documents,
+            top_k=top_k,
+            model=loaded,
+            rerank=rerank,
+            explain=explain,
+            thorough=thorough,
+        )
         return Answer(None, tuple(found))
     if rerank is not None or explain:
         option = "explain" if rerank is None else "rerank"

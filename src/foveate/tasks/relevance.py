@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from foveate.documents import Document
 from foveate.inference import DocumentVectors, Encoder
+from foveate.inference.kept import Kept
 from foveate.tasks.bm25 import Floats, Ints, Words
 from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.scorer import EncodedQuery, Scorer
@@ -53,22 +53,23 @@ def match(
     Args:
         query: The query, encoded by the encoder that made the vectors.
         documents: Documents.
-        vectors: Their vectors. As long as these are kept, so are the words of the documents.
+        vectors: Their vectors. Of a sentence that is not read, only the words are compared.
     """
-    words = [_words_of(*both) for both in zip(documents, vectors, strict=True)]
+    words = [words_of(document) for document in documents]
     matched = _match_words(query, words)
     sentences, sections, closest = [], [], []
     for its_words, its_vectors, of_sentences, of_sections in zip(
         words, vectors, matched.sentences, matched.sections, strict=True
     ):
         section_idx = its_words.section_idx
-        cosines = query.cosines(unit(its_vectors.sentences).numpy(), slice(None))
-        section_cosines = query.cosines(unit(its_vectors.sections).numpy())[:, 0]
+        cosines = _cosines(query, its_vectors.sentences, slice(None))
+        section_cosines = _cosines(query, its_vectors.sections)[:, 0]
         of_tokens = np.zeros(len(cosines))
-        if query.tokens is not None and its_vectors.tokens is not None and len(cosines):
+        if query.tokens is not None and its_vectors.tokens is not None:
             assert its_vectors.num_tokens is not None
             tokens, numbers = its_vectors.tokens.numpy(), its_vectors.num_tokens.numpy()
-            of_tokens = query.match_tokens(tokens, numbers)
+            if len(tokens):
+                of_tokens[numbers > 0] = query.match_tokens(tokens, numbers[numbers > 0])
         whole = cosines[:, 0]
         columns = [whole, section_cosines[section_idx], of_tokens, of_sentences]
         sentences.append(np.stack([*columns, of_sections[section_idx]], 1))
@@ -114,7 +115,14 @@ class _WordMatches(NamedTuple):
     names: list[Floats]
 
 
-class _DocumentWords:
+def _cosines(query: EncodedQuery, vectors: Tensor, parts: slice = slice(1)) -> Floats:
+    """Return r of vectors, which is 0 of zeros."""
+    cosines = query.cosines(unit(vectors).numpy(), parts)
+    cosines[~vectors.any(1).numpy()] = 0
+    return cosines
+
+
+class DocumentWords:
     """The words of a document: its sentences, the titles above each section, and its outline."""
 
     def __init__(self, document: Document) -> None:
@@ -124,18 +132,26 @@ class _DocumentWords:
         self.titles = Words.from_texts(titles_above(document), language)
         self.outline = Words.from_texts([all_titles(document)], language)
 
-
-_words: WeakKeyDictionary[DocumentVectors, _DocumentWords] = WeakKeyDictionary()
-
-
-def _words_of(document: Document, vectors: DocumentVectors) -> _DocumentWords:
-    """Return the words of a document, which are listed once for as long as its vectors live."""
-    if vectors not in _words:
-        _words[vectors] = _DocumentWords(document)
-    return _words[vectors]
+    @property
+    def num_bytes(self) -> int:
+        """The memory that they take."""
+        of_all = self.sentences, self.titles, self.outline
+        return sum(one.hashes.nbytes + one.lengths.nbytes for one in of_all)
 
 
-def _match_words(query: EncodedQuery, words: Sequence[_DocumentWords]) -> _WordMatches:
+_words: Kept[DocumentWords] = Kept(2**26)
+
+
+def words_of(document: Document) -> DocumentWords:
+    """Return the words of a document; those of the documents that were used last are kept."""
+    words = _words.get(document)
+    if words is None:
+        words = DocumentWords(document)
+        _words.put(document, words)
+    return words
+
+
+def _match_words(query: EncodedQuery, words: Sequence[DocumentWords]) -> _WordMatches:
     num_sections = [len(one.titles.lengths) for one in words]
     firsts = np.cumsum([0, *num_sections[:-1]])
     section_idx = np.concatenate(

@@ -11,6 +11,7 @@ from torch import Tensor
 from foveate.documents import Document, Span, as_documents
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
+from foveate.tasks.closely import encode_closely
 from foveate.tasks.embed import document_span
 from foveate.tasks.explain import Signs, check_tokens
 from foveate.tasks.explain import explain as explain_hits
@@ -24,6 +25,9 @@ from foveate.tasks.weights import is_likely, weighted_mean
 
 if TYPE_CHECKING:
     from foveate.inference.reranker import Reranker
+
+_SENTENCES = 2
+"""Best sentences for each hit: some are neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,12 @@ def search(
     model: Encoder | str | PathLike[str] | None = None,
     rerank: "Reranker | str | PathLike[str] | None" = None,
     explain: bool = False,
+    thorough: bool = False,
 ) -> list[Hit]:
     """Find what matches a query best, by its meaning and by its words.
+
+    Of documents longer than 18,000 tokens together, only those parts are encoded that the words of
+    the query point at, and the encoder keeps what it has read for the next query.
 
     Args:
         query: What to look for, in plain words: a question, a few words, or several sentences.
@@ -68,6 +76,7 @@ def search(
             or a multi-vector model, by which the best 200 are; or the name or path of its
             checkpoint. The scores are then its own.
         explain: Also say which words of the best sentence match which of the query: `Hit.matches`.
+        thorough: Encode the documents as a whole, whatever their length.
 
     Returns:
         The hits, best first; those with equal scores are in the order of the documents.
@@ -98,14 +107,27 @@ def search(
     encoder = as_encoder(model)
     if explain:
         check_tokens(encoder)
-    scores = score(query, documents, encoder)
+    wanted = None if thorough else max(top_k, RERANKED) if reranker else top_k
+    scores = score(query, documents, encoder, wanted)
     return best_hits(query, scores, documents, by, top_k, encoder, reranker, explain=explain)
 
 
-def score(query: str, documents: Sequence[Document], encoder: Encoder) -> list[Scores]:
-    """Score the parts of documents."""
+def score(
+    query: str, documents: Sequence[Document], encoder: Encoder, top_k: int | None = None
+) -> list[Scores]:
+    """Score the parts of documents.
+
+    Args:
+        query: The query.
+        documents: The documents.
+        encoder: The encoder by which they are scored.
+        top_k: How many hits are wanted, so that only what may be one is encoded; by default all is.
+    """
     encoded = encode_query(query, documents[0].language, encoder)
-    vectors = encoder.encode(documents)
+    if top_k is None:
+        vectors = encoder.encode(documents)
+    else:
+        vectors = encode_closely(encoded, documents, encoder, _SENTENCES * top_k)
     found = match(encoded, documents, vectors)
     weights = encoded.weights
     whole = torch.from_numpy(weighted_mean(found.documents, weights.documents)).split(1)
