@@ -388,6 +388,20 @@ def test_hotpotqa(tmp_path):
     assert first.references == ("cod",)
 
 
+def test_the_support_of_hotpotqa(tmp_path):
+    """Blank sentences count in the published numbers, but are none of a document."""
+    record = {"_id": "5a", "question": "Who swims?", "answer": "cod"}
+    record |= {"context": [["Cod", ["Dr. Cod. He eats.", " ", " Cod swim."]], ["No", [""]]]}
+    record["context"].append(["Cow", ["Cows walk."]])
+    record |= {"supporting_facts": [["Cod", 2], ["Cow", 0], ["Cow", 7]]}
+    (tmp_path / "dev.json").write_text(json.dumps([record]))
+    [example] = read_benchmark("hotpotqa", tmp_path / "dev.json")
+    sentences = [sentence.text for sentence in example.document.sentences()]
+    [query] = example.queries
+    assert query.text == "Who swims?"
+    assert [sentences[i] for i in query.sentence_ids] == ["Cod swim.", "Cows walk."]
+
+
 def test_ecthr(tmp_path):
     record = {"case_id": "001-1", "facts": ["1. He fished.", "2. He was fined."]}
     record |= {"violated_articles": ["6", "10"], "allegedly_violated_articles": ["6"]}
