@@ -6,7 +6,7 @@ from torch import nn
 
 from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 from foveate.models.hdt import HDTConfig, HDTModel
-from foveate.models.vcc import VccRobertaConfig, VccRobertaModel, VccT5Config, VccT5EncoderModel
+from foveate.models.vcc import VccRobertaConfig, VccRobertaModel
 from foveate.ops._packed.buckets import bias_by_distance
 from foveate.ops.tree_attention import Tree
 from tests.numerics import relative_error
@@ -15,18 +15,19 @@ from tests.t5 import SIZES
 BERT = {
     "vocab_size": 60,
     "hidden_size": 16,
-    "num_hidden_layers": 3,
+    "num_hidden_layers": 2,
     "num_attention_heads": 2,
     "intermediate_size": 24,
 }
-COMPRESSION = {"segment_size": 16, "block_size": 4, "num_fine_blocks": 2, "num_vip_slots": 4}
+COMPRESSION = {"segment_size": 16, "block_size": 4, "num_fine_blocks": 2}
+COMPRESSION |= {"num_vip_slots": 4, "num_segment_layers": 1}
 PARENTS = [-1, 0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 3]
 
 
 class OfOneTree(nn.Module):
-    def __init__(self, **fields):
+    def __init__(self):
         super().__init__()
-        self.encoder = HDTModel(HDTConfig(**SIZES, **fields))
+        self.encoder = HDTModel(HDTConfig(**SIZES))
         self.tree = Tree.from_parents(PARENTS).in_level_order
 
     def forward(self, input_ids):
@@ -35,10 +36,8 @@ class OfOneTree(nn.Module):
 
 ENCODERS = {
     "hdt": OfOneTree,
-    "hdt_rotary": lambda: OfOneTree(position_embedding_type="rotary"),
     "fovea": lambda: FoveaEncoderModel(FoveaConfig(**SIZES, block_size=4)),
     "vcc_roberta": lambda: VccRobertaModel(VccRobertaConfig(**BERT, **COMPRESSION)),
-    "vcc_t5": lambda: VccT5EncoderModel(VccT5Config(**SIZES, **COMPRESSION)),
 }
 
 
