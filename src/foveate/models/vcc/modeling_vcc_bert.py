@@ -344,9 +344,7 @@ class VccRobertaForMaskedLM(_PatchedRoberta, RobertaForMaskedLM):
         reject_unsupported(self.config, kwargs)
         inputs = input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, vip_mask
         encode = partial(self.roberta, *inputs, return_dict=True, **kwargs)
-        return masked_lm_output(
-            encode, self.lm_head, labels, sparse=self.config.sparse_prediction
-        )
+        return masked_lm_output(encode, self.lm_head, labels, sparse=self.config.sparse_prediction)
 
 
 class VccRobertaForSequenceClassification(_PatchedRoberta, RobertaForSequenceClassification):

@@ -71,7 +71,9 @@ class VccRobertaForMultipleChoice(_Reader):
         reject_unsupported(self.config, kwargs)
         is_choice = choice_mask.bool()
         counts = is_choice.sum(1, keepdim=True)
-        places = is_choice.byte().argsort(dim=1, descending=True, stable=True)[:, : int(counts.max())]
+        places = is_choice.byte().argsort(dim=1, descending=True, stable=True)[
+            :, : int(counts.max())
+        ]
         encoded = self.roberta(
             input_ids, attention_mask, vip_mask=vip_mask, return_dict=True, **kwargs
         )
@@ -180,7 +182,7 @@ class VccRobertaForHotpotQA(_Reader):
 class AutoModelForHotpotQA(_BaseAutoModelClass):  # type: ignore[misc] # transformers leaves it untyped
     """The model that answers the questions of HotpotQA, by the type of its configuration."""
 
-    _model_mapping = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
+    _model_mapping: Any = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
 
 
 def _classifier(width: int, num_classes: int) -> nn.Sequential:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 import transformers
@@ -24,8 +25,8 @@ from .base import Objective
 class QuestionAnswering(Objective):
     """Find the first and the last token of the answer, or the first token if there is none."""
 
-    auto_class = transformers.AutoModelForQuestionAnswering
-    target_columns = ("start_positions", "end_positions")
+    auto_class: ClassVar[Any] = transformers.AutoModelForQuestionAnswering
+    target_columns: ClassVar[tuple[str, ...]] = ("start_positions", "end_positions")
 
     def features(
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator
