@@ -2,7 +2,7 @@
 
     python studies/real_tasks.py --processes 8       # about five minutes on a GPU
     python studies/real_tasks.py --docs              # the saved results into the page
-    python studies/real_tasks.py --tasks vcc --seeds 0 --steps 2 --size 32 --max-length 256 --limit 2
+    python studies/real_tasks.py --seeds 0 --steps 2 --size 32 --max-length 256 --limit 2  # a try
 
 EGAD, HDT-ED and Fovea answer questions about the beginnings of meetings (QMSum) in their own words,
 from scratch; VCC finds the answers in cut-outs of articles and papers (SQuAD, COVID-QA), from
@@ -32,7 +32,7 @@ from foveate.evaluation.predict import predict
 from foveate.inference import default_model_path
 from foveate.models.vcc import VccRobertaConfig, VccRobertaModel
 from foveate.training import Recipe, train
-from foveate.training.building import load_examples
+from foveate.training.building import build_dataset, load_examples
 from retrieval_systems import minilm_path
 
 PAGE = report.STUDIES / "real_tasks.md"
@@ -197,12 +197,16 @@ def run(options: Any, task: str, arm: str, seed: int) -> None:
     recipe = Recipe.from_dict(
         _recipe(options, task, arms(options.size, options.max_length)[task][arm], seed)
     )
-    with TemporaryDirectory(dir=options.folder) as name:
-        trainer = train(recipe, name)
-        loss = trainer.evaluate()["eval_loss"]
     examples = list(load_examples(recipe.data, recipe.data.dev)[0])
     examples = examples[:: max(1, len(examples) // options.limit)][: options.limit]
-    found = predict(trainer.model, trainer.processing_class, recipe.objective, examples)
+    with TemporaryDirectory(dir=options.folder) as name:
+        trainer = train(recipe, name)
+    processor, objective = trainer.processing_class, recipe.objective
+    held_out = build_dataset(
+        examples, [1] * len(examples), objective, processor, recipe.batch, seed=0
+    )
+    loss = trainer.evaluate(held_out)["eval_loss"]
+    found = predict(trainer.model, processor, objective, examples)
     references = [example.references for example in examples]
     scores = {"loss": loss}
     if task == "vcc":
@@ -252,27 +256,20 @@ def _recipe(options: Any, task: str, model: Mapping[str, Any], seed: int) -> dic
 
 def tables(found: Any) -> dict[str, str]:
     """Return the tables of the page: means and standard deviations over seeds."""
-    rows: dict[str, dict[str, list[dict[str, float]]]] = {
-        "answers found": {},
-        "answers written": {},
-    }
+    rows: dict[str, dict[str, list[dict[str, float]]]]
+    rows = {"answers written": {}, "answers found": {}}
     for one in found["runs"]:
         title = "answers found" if one["task"] == "vcc" else "answers written"
         rows[title].setdefault(one["arm"], []).append(one["scores"])
     written = {}
-    for title, scores in rows.items():
-        if scores:
-            metrics = list(next(iter(scores.values()))[0])
-            written[title] = report.table(
-                ["", *metrics],
-                [
-                    [
-                        arm,
-                        *(_spread([seed[metric] for seed in seeds], metric) for metric in metrics),
-                    ]
-                    for arm, seeds in scores.items()
-                ],
-            )
+    for title, by_arm in rows.items():
+        if by_arm:
+            metrics = list(next(iter(by_arm.values()))[0])
+            cells = [
+                [arm, *(_spread([scores[name] for scores in seeds], name) for name in metrics)]
+                for arm, seeds in by_arm.items()
+            ]
+            written[title] = report.table(["", *metrics], cells)
     return written
 
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from transformers import RobertaPreTrainedModel
 from transformers.modeling_outputs import MultipleChoiceModelOutput, QuestionAnsweringModelOutput
 from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.utils.generic import can_return_tuple
 
 from foveate.ops.precision import widened
@@ -182,7 +181,7 @@ class VccRobertaForHotpotQA(_Reader):
 class AutoModelForHotpotQA(_BaseAutoModelClass):  # type: ignore[misc] # transformers leaves it untyped
     """The model that answers the questions of HotpotQA, by the type of its configuration."""
 
-    _model_mapping: Any = _LazyAutoMapping(CONFIG_MAPPING_NAMES, OrderedDict())
+    _model_mapping: Any = _LazyAutoMapping(OrderedDict(), OrderedDict())
 
 
 def _classifier(width: int, num_classes: int) -> nn.Sequential:
@@ -194,4 +193,5 @@ def _loss(logits: Tensor, labels: Any) -> Tensor:
     total = F.cross_entropy(
         widened(logits).flatten(0, -2), labels.flatten().long(), reduction="sum"
     )
-    return total / (labels != IGNORE_INDEX).sum().clamp(min=1)
+    mean: Tensor = total / (labels != IGNORE_INDEX).sum().clamp(min=1)
+    return mean
