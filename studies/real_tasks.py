@@ -27,6 +27,7 @@ from transformers import AutoTokenizer, BertModel
 import arguments
 import report
 import runs
+from foveate.evaluation.benchmark import load_trained
 from foveate.evaluation.metrics import exact_match, rouge, token_f1
 from foveate.evaluation.predict import predict
 from foveate.inference import default_model_path
@@ -39,6 +40,7 @@ PAGE = report.STUDIES / "real_tasks.md"
 RESULTS = report.STUDIES / "results" / "real-tasks.json"
 CUT_OUT = 16_000  # characters, nearly 4,096 tokens
 EVERYTHING = 10**6  # tokens
+RATES = {"egad": 3e-4, "hdt-ed": 1e-3, "fovea": 1e-3, "vcc": 1e-4}
 SEP = 102  # ends a text in BERT's vocabulary
 
 
@@ -201,12 +203,17 @@ def run(options: Any, task: str, arm: str, seed: int) -> None:
     examples = examples[:: max(1, len(examples) // options.limit)][: options.limit]
     with TemporaryDirectory(dir=options.folder) as name:
         trainer = train(recipe, name)
-    processor, objective = trainer.processing_class, recipe.objective
-    held_out = build_dataset(
-        examples, [1] * len(examples), objective, processor, recipe.batch, seed=0
-    )
-    loss = trainer.evaluate(held_out)["eval_loss"]
-    found = predict(trainer.model, processor, objective, examples)
+        sample = build_dataset(
+            examples,
+            [1] * len(examples),
+            recipe.objective,
+            trainer.processing_class,
+            recipe.batch,
+            seed=0,
+        )
+        loss = trainer.evaluate(sample)["eval_loss"]
+        model, processor = load_trained(recipe, name)
+    found = predict(model, processor, recipe.objective, examples)
     references = [example.references for example in examples]
     scores = {"loss": loss}
     if task == "vcc":
@@ -228,7 +235,7 @@ def _recipe(options: Any, task: str, model: Mapping[str, Any], seed: int) -> dic
     on_gpu = torch.cuda.is_available()
     training = {
         "max_steps": options.steps,
-        "learning_rate": 3e-5 if task == "vcc" else 1e-3,
+        "learning_rate": RATES[task],
         "lr_scheduler_type": "linear",
         "warmup_steps": 0.1,
         "weight_decay": 0.01,

@@ -58,7 +58,7 @@ def options(tmp_path, bert_tokenizer):
         max_length=96,
         size=16,
         steps=1,
-        limit=2,
+        limit=1,
     )
 
 
