@@ -35,6 +35,7 @@ from foveate.documents.numerals import format_number
 from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
 from foveate.documents.structure import DocumentError
+from foveate.documents.words import load_words
 
 _PEP = re.compile(r"\s*PEP:[ \t]*\d")
 _ROLE = re.compile(r"(?::[\w:.+-]+:)?`[~!]?(.*?)(?:\s*<[^<>]*>)?`(?::[\w:.+-]+:)?", re.DOTALL)
@@ -78,13 +79,8 @@ _TAGS: dict[type[nodes.Node], str] = {
     nodes.subscript: "sub",
 }
 _NUMERALS = {"loweralpha": "a", "upperalpha": "A", "lowerroman": "i", "upperroman": "I"}
-_CODE_DIRECTIVES = name_set(
-    "productionlist testcode testsetup testcleanup testoutput doctest ipython code-block "
-    "sourcecode prompt jupyter-execute parsed-literal console"
-)
-_NOT_PROSE_DIRECTIVES = name_set(
-    "toctree index highlight literalinclude mermaid graphviz digraph graph plot tabularcolumns "
-    "canonical-doc canonical-pypa-spec canonical-typing-spec"
+_CODE_DIRECTIVES, _NOT_PROSE_DIRECTIVES = (
+    name_set(load_words("directives")["rst"][kind]) for kind in ("code", "skipped")
 )
 _PUNCTUATION = ".,;:!?)"
 

@@ -27,20 +27,11 @@ from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import CellBounds, arrange, has_heads
 from foveate.documents.readers.pdf.words import mirror, turn_boxes
 from foveate.documents.scripts import is_mark, signs
+from foveate.documents.words import load_words
 
 _CONJUNCTIONS = {
-    language: name_set(words)
-    for language, words in {
-        "en": "and or to nor but as rather versus vs", "de": "und oder bzw sowie bis statt wie als",
-        "nl": "en of tot", "af": "en of", "sv": "och eller", "da": "og eller", "nb": "og eller",
-        "nn": "og eller", "no": "og eller", "is": "og eða", "fi": "ja tai sekä", "et": "ja või",
-        "hu": "és vagy", "fr": "et ou", "es": "y o e u", "pt": "e ou", "it": "e o ed", "ca": "i o",
-        "gl": "e ou", "ro": "și sau", "pl": "i lub oraz albo", "cs": "a nebo i", "sk": "a alebo i",
-        "sl": "in ali", "hr": "i ili", "bs": "i ili", "sr": "i ili и или", "lt": "ir ar arba",
-        "lv": "un vai", "ru": "и или", "uk": "і й та або", "bg": "и или", "mk": "и или",
-        "el": "και ή", "tr": "ve veya", "eo": "kaj aŭ", "eu": "eta edo", "id": "dan atau",
-    }.items()
-}  # fmt: skip
+    language: name_set(words) for language, words in load_words("conjunctions").items()
+}
 """The words before which a hyphen stands for the rest of a word: pre- and postwar."""
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _REST_OF_ADDRESS = re.compile(r"[\w%~-]*([/_=&?#]|[.-]\w|\d)")

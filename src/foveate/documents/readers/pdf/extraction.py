@@ -26,6 +26,7 @@ from foveate.documents.readers.pdf.visibility import (
     show_annotations,
 )
 from foveate.documents.structure import DocumentError
+from foveate.documents.words import alternatives, load_words
 
 LOCK = RLock()  # PDFium is not thread-safe
 
@@ -33,21 +34,9 @@ _NOTE_SIZE = 10.0  # points, of typed text without appearance, if its box has ro
 _NAME_SIZE = 256
 _STEP = 8  # characters
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
-_BOLD = re.compile(
-    r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
-)
-# Fonts whose name would say that they are bold: the weight may be that of a substitute.
-_NAMED_WEIGHT = re.compile(r"^(times|helvetica|courier|arial)|regu|roman|book|light|normal", re.I)
-_ITALIC_NAME = re.compile(r"ital|obli|slant|cmti|cmsl|ecti|sfti|ecsl", re.I)
-_MONO = re.compile(
-    r"mono|courier|typewriter|cmtt|ectt|sftt|cmsltt|cmitt|consol|menlo|txtt|nimbusmon|lmtt|"
-    r"inconsolata|sourcecode|firacode|\bcour|luxim|\bpcr|fvm|beramono|-tt\d",
-    re.I,
-)
-_MATH = re.compile(
-    r"cmmi|cmsy|cmex|cmbsy|cmmib|msam|msbm|math|symbol|eufm|eurm|rsfs|lasy|wasy|stmary|esint|"
-    r"txsy|txex|rtxmi|pxsy|pxex|ntxmi|ntxsy|ntxex|mtmi|mtsy|mtex|fourier-m|mdb?ch|mdpus|esstix|lmmi|lmsy|lmex",
-    re.I,
+_BOLD, _NAMED_WEIGHT, _ITALIC_NAME, _MONO, _MATH, _UNEVEN = (
+    re.compile(alternatives(load_words("fonts")[kind]), re.IGNORECASE)
+    for kind in ("bold", "named_weight", "italic", "mono", "math", "uneven")
 )
 
 
@@ -520,8 +509,4 @@ def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDA
 
 _WHITE = np.array(
     [0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32
-)
-_UNEVEN = re.compile(  # fonts that are often said to have a fixed pitch, and have none
-    r"sans|serif|times|helvet|arial|song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
-    re.I,
 )

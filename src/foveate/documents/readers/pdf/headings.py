@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from foveate.documents.blocks import name_set
 from foveate.documents.headings import (
     NUMBER_WORDS,
     PART_BEFORE,
@@ -26,20 +25,16 @@ from foveate.documents.readers.pdf.paragraphs import (
     has_note_mark,
     is_centred,
 )
+from foveate.documents.words import alternatives, load_words
 
-_ADMONITIONS = name_set(
-    "note notes tip hint warning caution important attention danger anmerkung hinweis tipp "
-    "warnung achtung wichtig vorsicht remarque avertissement 注意 提示 警告 小技巧 小心"
-) | {"see also"}
+_WORDS = load_words("headings")
+_ADMONITIONS = frozenset(_WORDS["admonitions"])
 _THEOREM = re.compile(
-    r"(?:(?:theorem|lemma|proposition|corollary|definition|conjecture|claim|satz|korollar|théorème|"
-    r"lemme|corollaire|définition|teorema|proposición|proposizione)"
-    r" (?:[A-Z]|(?:[A-Z]\.)?\d+(?:\.\d+)*)(?: \([^()]*\))?|proof|beweis|preuve|démonstration)[.:]?",
+    rf"(?:(?:{alternatives(_WORDS['theorems'])}) (?:[A-Z]|(?:[A-Z]\.)?\d+(?:\.\d+)*)(?: \([^()]*\))?"
+    rf"|{alternatives(_WORDS['proofs'])})[.:]?",
     re.I,
 )
-_RUN_IN = re.compile(
-    r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I
-)
+_RUN_IN = re.compile(rf"^({alternatives(_WORDS['run_in'])})\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I)
 _NUMBERED_RUN_IN = re.compile(r"^(?:\d{1,2}|[a-z])\) [^:：]{3,120}[:：]\s*")
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^untitled|^microsoft word|^\w+://|^no title", re.I)
 _LONE_NUMBER = re.compile(rf"\d{{1,3}}|[IVXLC]{{1,6}}|[A-Z]|{NUMBER_WORDS}", re.I)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from foveate.documents.blocks import name_set
 from foveate.documents.readers.plain.lines import TextLine
+from foveate.documents.words import load_words
 
 _MERIDIEM = r"(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
 _DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?"
@@ -37,18 +38,7 @@ _HEADER = re.compile(
 )
 _PARTS = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s?([Pp])?")
 _LONE_NAME = re.compile(_NAME)
-_NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and logs
-    "note notes nb warning caution attention important danger hint tip example examples todo fixme "
-    "xxx q a question answer frage antwort pregunta respuesta réponse name title author authors "
-    "date time year subject from to cc bcc re url uri doi isbn issn abstract keywords package "
-    "version description source section priority maintainer license licence copyright status type "
-    "summary result results input output usage see remark definition theorem proof figure table "
-    "fig step info error warn debug trace critical fatal notice verbose emerg alert key value term "
-    "file files path default required optional returns return args arguments parameters homepage "
-    "depends format comment comments location address phone email tel fax price item discussion "
-    "decision decisions action actions agenda problem solution reason background goal advantages "
-    "disadvantages pros cons"
-)
+_NOT_SPEAKERS = name_set(load_words("speech")["not_speakers"])
 _MAX_OPENING = 200  # characters of a line in which a turn may open
 _MAX_HEADER = 100  # characters of a line with a name and a time
 _MAX_NAME = 40  # characters
