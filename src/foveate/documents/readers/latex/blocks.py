@@ -19,51 +19,30 @@ _WORD_AFTER = re.compile(SPACE_IF_WORD + r"(?=[\w(\[“‘«„$§\"&-])")
 
 @dataclass(slots=True)
 class Environment:
-    r"""What the paragraphs in an environment are, and how its items are numbered.
-
-    Attributes:
-        kind: The kind of the paragraphs.
-        depth: Number of enumerations around them.
-        label: Source of the labels of its items, such as "(\alph*)"; empty if they have no numbers.
-        count: Number of the last item.
-        float: "figure" or "table", if they are in one.
-    """
+    """What the paragraphs in an environment are, and how its items are numbered."""
 
     kind: Kind = "prose"
-    depth: int = 0
-    label: str = ""
-    count: int = 0
-    float: str = ""
+    depth: int = 0  # number of enumerations around them
+    label: str = ""  # source of the labels of items, such as (\\alph*); empty without numbers
+    count: int = 0  # number of the last item
+    float: str = ""  # "figure" or "table", if they are in one
 
 
 class LatexBlocks:
-    """The blocks read so far, and what decides how the next ones read.
-
-    Attributes:
-        title: The title.
-        authors: The authors.
-        date: The date as it is written.
-        blocks: Headings and paragraphs.
-        macros: The macros that the document defines.
-        numbers: What it numbers.
-        shown: The text of the paragraph so far.
-        footnotes: Those of the paragraph.
-        marker: The number of the item that begins.
-        environments: Those around the paragraph, from the outside in.
-    """
+    """The blocks read so far, and what decides how the next ones read."""
 
     def __init__(self, text: str, readers: "Mapping[str, Reader]") -> None:
         """Read a source; what is to be done with a token that is not text is said by its kind."""
         self.title = ""
         self.authors: list[str] = []
-        self.date = ""
+        self.date = ""  # as it is written
         self.blocks: list[Block] = []
         self.macros = Macros(room=2 * len(text) + 100_000)
         self.numbers = Numbers()
-        self.shown: list[str] = []
+        self.shown: list[str] = []  # the paragraph so far
         self.footnotes: list[str] = []
-        self.marker = ""
-        self.environments = [Environment()]
+        self.marker = ""  # the number of the item that begins
+        self.environments = [Environment()]  # around the paragraph, from the outside in
         self._readers = readers
         self._source = text
         self._line_ends = [match.start() for match in re.finditer("\n", text)]
@@ -74,7 +53,7 @@ class LatexBlocks:
         part = tokenize(self._source)
         places = {
             token[:2]: index
-            for index, token in enumerate(part.source.tokens)
+            for index, token in enumerate(part.tokens)
             if token.text in ("documentclass", "documentstyle", "document")
         }
         begin = places.get(("begin", "document"), -1)
@@ -82,7 +61,7 @@ class LatexBlocks:
             begin = -1  # a file that is part of a document has no preamble
         self.run(part.within(0, begin + 1))
         self.blocks, self.shown, self.footnotes = [], [], []  # the preamble shows nothing
-        self.run(part.within(begin + 1, part.source.partners.get(begin, part.end)))
+        self.run(part.within(begin + 1, part.partners.get(begin, part.end)))
         self.flush()
         for block in self.blocks:
             if REFERENCE.search(shown := str(block.text)):
@@ -155,7 +134,7 @@ class LatexBlocks:
 
     def note_place(self, part: Part, token: Token) -> None:
         """Remember the line of a token as that of the paragraph that begins."""
-        if part.source.text is self._source:  # an expanded macro has no lines
+        if part.text is self._source:  # an expanded macro has no lines
             self._place = f"line {bisect_left(self._line_ends, token.start) + 1}"
 
 

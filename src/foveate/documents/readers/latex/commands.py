@@ -10,7 +10,7 @@ from foveate.documents.metadata import split_names
 from foveate.documents.readers.latex import units
 from foveate.documents.readers.latex.blocks import SPACE_IF_WORD, LatexBlocks
 from foveate.documents.readers.latex.environments import add_caption, begin_item
-from foveate.documents.readers.latex.numbers import LEVELS, Theorems
+from foveate.documents.readers.latex.numbers import LEVELS
 from foveate.documents.readers.latex.tokens import ACCENTS, Part, tokenize
 from foveate.documents.scripts import scripted
 from foveate.documents.words import load_words
@@ -135,9 +135,7 @@ def _column_rule(call: _Call) -> None:
 
 
 def _citation(call: _Call) -> str:
-    tokens = [
-        token.text for part in call.arguments for token in part.source.tokens[part.index : part.end]
-    ]
+    tokens = [token.text for part in call.arguments for token in part.tokens[part.index : part.end]]
     return f"[{collapse(''.join(tokens))}]" if call.arguments else ""
 
 
@@ -159,8 +157,8 @@ def _theorems(call: _Call) -> None:
     kind, shared = part.argument().written.strip(), part.option()
     title, within = part.argument().written, part.option()
     counter = shared.written if shared else kind
-    outer = theorems[counter].outer if counter in theorems else within.written if within else ""
-    theorems[kind] = Theorems(title, "" if call.is_starred else counter, outer)
+    outer = theorems[counter][2] if counter in theorems else within.written if within else ""
+    theorems[kind] = title, "" if call.is_starred else counter, outer
 
 
 def _new_switch(call: _Call) -> None:

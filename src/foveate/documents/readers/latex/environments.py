@@ -31,7 +31,7 @@ _PARTS_OF_LONG_TABLES = name_set("endfirsthead endhead endfoot endlastfoot")
 def begin(reader: LatexBlocks, part: Part, name: str) -> None:
     r"""Read what follows `\begin{name}`; all of the environment if it is a table."""
     reader.flush()
-    close = min(part.source.partners.get(part.index - 1, part.end), part.end)
+    close = min(part.partners.get(part.index - 1, part.end), part.end)
     if f"begin {name}" in reader.macros:
         around = len(reader.environments)
         reader.run(reader.macros.expand(f"begin {name}", part))
@@ -47,7 +47,7 @@ def begin(reader: LatexBlocks, part: Part, name: str) -> None:
         reader.shown.append(f"{reader.numbers.theorem(name)}{note}. ")
     elif len(arguments) == _TABLES.get(name) and close < part.end:
         reader.environments.append(environment)
-        _read_table(reader, Part(part.source, part.index, close, part.depth))
+        _read_table(reader, replace(part, end=close))
         reader.environments.pop()
         part.index = close
     elif name == "abstract":
@@ -75,7 +75,7 @@ def end(reader: LatexBlocks, part: Part, name: str) -> None:
 def begin_item(reader: LatexBlocks, part: Part) -> None:
     """Begin an item with its own label or, in an enumeration, with its number."""
     reader.flush()
-    reader.note_place(part, part.source.tokens[part.index - 1])
+    reader.note_place(part, part.tokens[part.index - 1])
     reader.marker = ""
     environment = reader.environment
     if environment.kind != "reference":

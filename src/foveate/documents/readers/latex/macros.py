@@ -1,8 +1,8 @@
 """The macros that a LaTeX document defines, and its conditionals."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
 
 from foveate.documents.readers.latex.tokens import Part, tokenize
 
@@ -26,25 +26,14 @@ _CONDITIONS = {  # what stands between a conditional and its first branch
 _TEST = re.compile(r"(\\not\s*)?\\(?:boolean|equal)\s*\{([^{}]*)\}\s*(?:\{([^{}]*)\})?")
 
 
-class Macro(NamedTuple):
-    """The number of its arguments, its body, and what its first one is by default."""
-
-    arguments: int
-    body: str
-    default: str | None = None
-
-
 class Macros:
-    """The macros and the switches that a document has defined so far.
-
-    Attributes:
-        switches: Whether the conditionals that the document made are true, by name without "if".
-    """
+    """The macros and the switches that a document has defined so far."""
 
     def __init__(self, room: int) -> None:
         """Begin with no macros, which may expand to `room` characters together."""
-        self.switches = {"true": True, "false": False}
-        self._known: dict[str, Macro] = {}
+        self.switches = {"true": True, "false": False}  # conditionals, by name without "if"
+        # The number of arguments, the body, and what the first argument is by default.
+        self._known: dict[str, tuple[int, str, str | None]] = {}
         self._room = room
 
     def __contains__(self, name: str) -> bool:
@@ -93,7 +82,7 @@ class Macros:
 
     def _remember(self, name: str, count: int | str, body: str, default: str | None) -> None:
         if len(body) <= _MAX_EXPANSION and str(count).strip() in tuple("0123456789"):
-            self._known[name] = Macro(int(count), body, default)
+            self._known[name] = int(count), body, default
 
     def expand(self, name: str, part: Part) -> Part:
         """Read the arguments of a macro; return what it stands for, nothing if that is too long."""
@@ -132,10 +121,10 @@ class Macros:
 
     def is_conditional(self, part: Part, index: int) -> bool:
         r"""Return whether the macro at an index is a conditional that ends with `\fi`."""
-        kind, name, _ = part.source.tokens[index]
+        kind, name, _ = part.tokens[index]
         if kind != "macro" or not name.startswith("if") or name in self._known:
             return False
-        following = part.source.tokens[index + 1 : index + 2]
+        following = part.tokens[index + 1 : index + 2]
         has_arguments = bool(following) and following[0].kind == "open"
         return name in _CONDITIONS or name[2:] in self.switches or not has_arguments
 
@@ -144,7 +133,7 @@ class Macros:
 
         One that ends elsewhere, such as in another macro, is read as if it were not there.
         """
-        tokens = part.source.tokens
+        tokens = part.tokens
         end, nesting = part.index, 0
         marks: list[int] = []  # of what divides the branches
         while end < part.end and (nesting or tokens[end][:2] != ("macro", "fi")):
@@ -155,7 +144,7 @@ class Macros:
             end += 1
         if end == part.end:
             return None
-        inside = Part(part.source, part.index, end)
+        inside = replace(part, end=end)
         chosen = self._choose(name, inside)
         bounds = [inside.index - 1, *marks, end]
         branches = [(before + 1, after) for before, after in pairwise(bounds)]
@@ -172,7 +161,7 @@ class Macros:
         if name[2:] in self.switches or name not in _CONDITIONS:
             is_true = self.switches.get(name[2:])
             return None if is_true is None else int(not is_true)
-        match = _CONDITIONS[name].match(part.source.text, part.next.start)
+        match = _CONDITIONS[name].match(part.text, part.next.start)
         if match is None:
             return None
         part.skip_to(match.end())
@@ -199,7 +188,7 @@ class Macros:
             return written
         if written in ("\\empty", "\\@empty"):
             return ""
-        return self._known[written[1:]].body if written[1:] in self._known else None
+        return self._known[written[1:]][1] if written[1:] in self._known else None
 
     def holds(self, name: str, test: str) -> bool:
         r"""Return whether a test of `\ifthenelse` or a switch holds; an unknown one does."""

@@ -26,26 +26,14 @@ class Numbered(NamedTuple):
     title: str = ""
 
 
-class Theorems(NamedTuple):
-    """The title of a kind of theorems, its counter, and the sections within which it counts."""
-
-    title: str
-    counter: str
-    outer: str
-
-
 class Numbers:
-    """Counts what a document numbers.
-
-    Attributes:
-        current: What a label names here.
-        theorems: The kinds of theorems that the document defines, by environment.
-    """
+    """Counts what a document numbers."""
 
     def __init__(self) -> None:
         """Begin to count."""
-        self.current = Numbered()
-        self.theorems: dict[str, Theorems] = {}
+        self.current = Numbered()  # what a label names here
+        # Of each kind of theorem: its title, its counter, and the sections within which it counts.
+        self.theorems: dict[str, tuple[str, str, str]] = {}
         self._counts: Counter[str | int] = Counter()  # of sections by level, floats and formulas
         self._labels: dict[str, Numbered] = {}
         self._first = "1"  # how the outermost sections are numbered

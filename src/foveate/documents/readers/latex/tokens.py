@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from foveate.documents.blocks import name_set
@@ -20,8 +20,8 @@ _NOT_CODE = re.compile(r"\\(?:begin|caption|item)\b")  # in a float or a list of
 _FORMULAS = name_set(_WORDS["formulas"])
 _DROPPED = name_set(_WORDS["dropped"])
 _EXCLUDED = re.compile(r"\\excludecomment\{([^{}]{1,60})\}")
-_SPACING = {",": " ", ";": " ", ":": " ", " ": " ", "\n": " ", "/": "", "-": "", "!": "", "@": ""}
-_SPACING |= {")": "", "]": ""}
+_SPACING = dict.fromkeys(",;: \n", " ") | dict.fromkeys("/-!@)]", "")
+_DELIMITERS = {"[": ("formula", "\\]"), "(": ("math", "\\)"), "$$": ("formula", "$$")}
 _TYPOGRAPHY = {"~": " ", "---": "—", "--": "–", "``": "“", "''": "”", '"`': "„", "\"'": "“"}
 _TOKEN = re.compile(
     r"(?P<comment>%[^\n]*(?:\n[ \t]*(?![ \t]*\n))?)"
@@ -36,13 +36,13 @@ _TOKEN = re.compile(
 )
 _NAME = re.compile(r"\s*\{([^{}\\]*)\}")
 _ROW_OPTION = re.compile(r"\*?(?:\[[^\]\n]{0,20}\])?")
-_MATH_END = re.compile(r"(?:\\.|(?!\n\n)[^\\$]){1,2000}?\$", re.DOTALL)
+_MATH = re.compile(r"((?:\\.|(?!\n\n)[^\\$]){1,2000}?)\$", re.DOTALL)
 _MAX_OPTION = 60  # tokens in an argument in brackets
 _MAX_VERBATIM = 500  # characters within a line
 
 
 class Token(NamedTuple):
-    """A token, with the offset at which it starts; a formula's text is its environment's, \\0, it."""
+    """A token, and where it starts; a formula's text begins with its environment and \\0."""
 
     kind: str
     text: str
@@ -50,50 +50,36 @@ class Token(NamedTuple):
 
 
 @dataclass(slots=True)
-class Source:
-    """A source cut into tokens, with the partner of each brace and of each begin."""
+class Part:
+    """A source cut into tokens, of which those from `index` on, as they are read, are in a part."""
 
     text: str
     tokens: list[Token]
-    partners: dict[int, int]
-
-
-@dataclass(slots=True)
-class Part:
-    """Tokens of a source from `index`, which moves as they are read, to `end`.
-
-    `depth` counts the arguments and the macros that it is within.
-    """
-
-    source: Source
+    partners: dict[int, int]  # of each brace and of each begin, by index
     index: int
     end: int
-    depth: int = 0
+    depth: int  # number of arguments and macros around it
 
     @property
     def next(self) -> Token:
         """The next token; an empty one behind the last."""
-        return (
-            self.source.tokens[self.index]
-            if self.index < self.end
-            else Token("", "", len(self.source.text))
-        )
+        return self.tokens[self.index] if self.index < self.end else Token("", "", len(self.text))
 
     @property
     def is_starred(self) -> bool:
         """Whether there is a star after the macro just read."""
-        token = self.source.tokens[self.index - 1]
-        return self.source.text.startswith("*", token.start + len(token.text) + 1)
+        token = self.tokens[self.index - 1]
+        return self.text.startswith("*", token.start + len(token.text) + 1)
 
     @property
     def written(self) -> str:
         """The source of the tokens that are left, with that of comments among them."""
-        ends = self.source.tokens[self.end : self.end + 1]
-        return self.source.text[self.next.start : ends[0].start if ends else None]
+        ends = self.tokens[self.end : self.end + 1]
+        return self.text[self.next.start : ends[0].start if ends else None]
 
     def within(self, index: int, end: int) -> "Part":
         """Return other tokens of the source, as an argument here."""
-        return Part(self.source, index, end, self.depth + 1)
+        return replace(self, index=index, end=end, depth=self.depth + 1)
 
     def arguments(self, count: int) -> list["Part"]:
         """Read up to `count` arguments in braces, and the options between them."""
@@ -102,8 +88,8 @@ class Part:
             opening = self.index
             while opening < self.end and self._is_space(opening):
                 opening += 1
-            close = self.source.partners.get(opening, self.end)
-            if close >= self.end or self.source.tokens[opening].kind != "open":
+            close = self.partners.get(opening, self.end)
+            if close >= self.end or self.tokens[opening].kind != "open":
                 break
             found.append(self.within(opening + 1, close))
             self.index = close + 1
@@ -121,13 +107,13 @@ class Part:
             return None
         index = first = self.index + 1
         while index < min(self.end, first - 1 + _MAX_OPTION):
-            token = self.source.tokens[index]
+            token = self.tokens[index]
             if token.text == "]":
                 self.index = index + 1
                 return self.within(first, index)
             if token.kind == "par":
                 break
-            index = self.source.partners.get(index, index) + 1
+            index = self.partners.get(index, index) + 1
         return None
 
     def skip_space(self) -> None:
@@ -137,17 +123,16 @@ class Part:
 
     def skip_to(self, start: int) -> None:
         """Read the tokens before an offset of the source; a text is cut there."""
-        tokens = self.source.tokens
         while self.index < self.end and self.next.start < start:
-            following = tokens[self.index + 1].start
+            following = self.tokens[self.index + 1].start
             if following > start and self.next.kind == "text":
-                text = self.source.text[start:following]
-                tokens[self.index] = Token("text", text, start)
+                text = self.text[start:following]
+                self.tokens[self.index] = Token("text", text, start)
             else:
                 self.index += 1
 
     def _is_space(self, index: int) -> bool:
-        token = self.source.tokens[index]
+        token = self.tokens[index]
         return token.kind == "text" and token.text.isspace()
 
 
@@ -166,7 +151,7 @@ def tokenize(text: str, depth: int = 0) -> Part:
             open_environments[shown].append(index)
         elif kind == "end" and open_environments[shown]:
             partners[open_environments[shown].pop()] = index
-    return Part(Source(text, tokens, partners), 0, len(tokens), depth)
+    return Part(text, tokens, partners, 0, len(tokens), depth)
 
 
 class _Scanner:
@@ -194,15 +179,26 @@ class _Scanner:
         shown = match[kind]
         if kind == "comment":
             return "", ""
+        if kind in ("symbol", "dollars") and shown in _DELIMITERS:
+            kind, closing = _DELIMITERS[shown]
+            inside = self._until(closing)
+            if inside is None:
+                return "text", shown if shown == closing else ""
+            return kind, inside if kind == "math" else f"\0{inside}"
+        if kind == "dollars" and (math := _MATH.match(self._text, self._position)):
+            self._position = math.end()
+            return "math", math[1]
+        if kind == "symbol" and shown == "\\":
+            option = _ROW_OPTION.match(self._text, self._position)
+            self._position = option.end() if option else self._position
+            return "row", " "
         if kind == "symbol":
-            return self._symbol(shown)
-        if kind == "dollars":
-            return self._math(shown)
+            return "accent" if shown in ACCENTS else "text", _SPACING.get(shown, shown)
         if kind == "macro":
             return self._macro(match, shown)
-        if kind == "typography":
-            return "text", _TYPOGRAPHY.get(shown, shown)
-        return kind, " " if kind == "text" and shown == "\n" else shown
+        shown = _TYPOGRAPHY.get(shown, shown) if kind == "typography" else shown
+        is_mark = kind in ("dollars", "typography")
+        return "text" if is_mark else kind, " " if shown == "\n" and kind == "text" else shown
 
     def _until(self, closing: str) -> str | None:
         """Read what precedes a closing mark, and the mark; None if there is none."""
@@ -215,31 +211,6 @@ class _Scanner:
         inside = self._text[self._position : close]
         self._position = close + len(closing)
         return inside
-
-    def _symbol(self, name: str) -> tuple[str, str]:
-        """Read a macro that is named by a character."""
-        if name in ("[", "("):
-            inside = self._until("\\]" if name == "[" else "\\)")
-            if inside is None:
-                return "", ""
-            return ("formula", f"\0{inside}") if name == "[" else ("math", inside)
-        if name == "\\":
-            option = _ROW_OPTION.match(self._text, self._position)
-            self._position = option.end() if option else self._position
-            return "row", " "
-        if name in ACCENTS:
-            return "accent", name
-        return "text", _SPACING.get(name, name)
-
-    def _math(self, dollars: str) -> tuple[str, str]:
-        if dollars == "$$":
-            inside = self._until(dollars)
-            return ("text", dollars) if inside is None else ("formula", f"\0{inside}")
-        match = _MATH_END.match(self._text, self._position)
-        if match is None:
-            return "text", dollars
-        self._position = match.end()
-        return "math", match[0][:-1]
 
     def _macro(self, match: re.Match[str], name: str) -> tuple[str, str]:
         if name in ("begin", "end") and (found := _NAME.match(self._text, self._position)):

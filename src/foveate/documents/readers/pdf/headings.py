@@ -30,7 +30,8 @@ from foveate.documents.words import alternatives, load_words
 _WORDS = load_words("headings")
 _ADMONITIONS = frozenset(_WORDS["admonitions"])
 _THEOREM = re.compile(
-    rf"(?:(?:{alternatives(_WORDS['theorems'])}) (?:[A-Z]|(?:[A-Z]\.)?\d+(?:\.\d+)*)(?: \([^()]*\))?"
+    rf"(?:(?:{alternatives(_WORDS['theorems'])})"
+    r" (?:[A-Z]|(?:[A-Z]\.)?\d+(?:\.\d+)*)(?: \([^()]*\))?"
     rf"|{alternatives(_WORDS['proofs'])})[.:]?",
     re.I,
 )

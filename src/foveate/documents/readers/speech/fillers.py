@@ -66,7 +66,8 @@ def _filler_pattern(language: str) -> re.Pattern[str]:
 
     Part of a backchannel such as "uh-huh" is not a filler.
     """
-    filler = rf"(?<![\w'’-])(?:{alternatives(_FILLERS.get(language, _FILLERS['any']))})(?![\w'’]|\s?[-–]\s?[hm])"
+    sounds = alternatives(_FILLERS.get(language, _FILLERS["any"]))
+    filler = rf"(?<![\w'’-])(?:{sounds})(?![\w'’]|\s?[-–]\s?[hm])"
     return re.compile(
         rf"(?:\A|(?<=[.?!]))\s*(?:{filler}[\s,]*)+(?:[.…]+|\Z)|"
         rf"(?<=[^\s,])[\s,]+{filler}(?=\s?[.?!])|{filler}\s?,?",
