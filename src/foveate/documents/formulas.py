@@ -11,6 +11,8 @@ from html import unescape
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
+from foveate.documents.words import load_words
+
 _HIDDEN = frozenset({"annotation", "annotation-xml", "mphantom", "none", "mprescripts"})
 _CHARACTERS = dict.fromkeys(range(0x2061, 0x2065)) | {0x2212: "-", 0xA0: " "}  # for `str.translate`
 _LARGE = re.compile(r"[∏-∑∫-∳⋀-⋃⨀-⨆]|lim|max|min|sup|inf|arg\s?max|arg\s?min|det|Pr")
@@ -31,16 +33,7 @@ _NOT_SHOWN = re.compile(r"\\(?:label|tag)\*?\s*\{[^{}]*\}|\\(?:notag|nonumber)\b
 _ALIGNED = re.compile(r"\\(?:begin|end)\{(?:split|aligned|gathered|alignedat)\}(?:\[\w\]|\{\d\})?")
 _GRID = re.compile(r"\\begin\{(?:\w*matrix\*?|cases|array)\}")
 _OMML = {  # elements of Word, and the element and the parts of the same in MathML
-    "f": ("mfrac", ("num", "den")),
-    "sSub": ("msub", ("e", "sub")),
-    "sSup": ("msup", ("e", "sup")),
-    "sSubSup": ("msubsup", ("e", "sub", "sup")),
-    "limLow": ("munder", ("e", "lim")),
-    "limUpp": ("mover", ("e", "lim")),
-    "func": ("mrow", ("fName", "e")),
-    "m": ("mtable", ("mr",)),
-    "mr": ("mtr", ("e",)),
-    "eqArr": ("mtable", ("e",)),
+    name: (tag, parts) for name, (tag, *parts) in load_words("office")["word"]["formulas"].items()
 }
 
 

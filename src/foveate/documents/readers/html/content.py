@@ -12,15 +12,10 @@ from foveate.documents.blocks import name_set
 from foveate.documents.readers.html.tree import INLINE, Element, Text
 from foveate.documents.words import alternatives, load_words
 
-_NOT_TEXT = name_set(
-    "script style template noscript select button textarea svg canvas iframe object audio video "
-    "head datalist map rp rt rtc"
+_NOT_TEXT, _FURNITURE_ROLES = (
+    name_set(load_words("html")[kind]) for kind in ("not_text", "furniture_roles")
 )
 _FURNITURE = name_set("nav footer")
-_FURNITURE_ROLES = name_set(
-    "navigation banner contentinfo search complementary menu menubar toolbar tablist dialog "
-    "alertdialog doc-toc doc-pagelist"
-)
 _NOTES = re.compile(r"footnote|endnote|citation|admonition|\bnote\b|topic", re.IGNORECASE)
 _MARKS, _NAVIGATION, _BOXES = (
     alternatives(load_words("pages")[kind]) for kind in ("marks", "navigation", "boxes")

@@ -29,24 +29,15 @@ from foveate.documents.readers.office.paragraphs import (
 )
 from foveate.documents.structure import DocumentError, Kind
 from foveate.documents.tables import Cell
+from foveate.documents.words import load_words
 
 _MAIN = "word/document.xml"
 _OLD_WORD = bytes.fromhex("d0cf11e0a1b11ae1")  # also what Word writes under a password
-_HIDDEN = name_set(  # properties, deletions, field codes, pronunciations, copies for old versions
-    "pPr rPr tblPr tblGrid trPr tcPr sectPr sdtPr del moveFrom instrText delText rt Fallback"
-)
+_WORDS = load_words("office")["word"]
+_HIDDEN, _WRAPPERS = name_set(_WORDS["hidden"]), name_set(_WORDS["wrappers"])
+_NUMBER_STYLES: dict[str, str] = _WORDS["number_styles"]
 _SPACES = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
 _LEVELS = {"superscript": 1, "subscript": -1}
-_WRAPPERS = name_set("sdt sdtContent ins moveTo customXml smartTag AlternateContent Choice")
-_NUMBER_STYLES = {
-    "decimalZero": "01",
-    "lowerLetter": "a",
-    "upperLetter": "A",
-    "lowerRoman": "i",
-    "upperRoman": "I",
-    "bullet": "",
-    "none": "",
-}
 _BODY_TEXT = 9  # the outline level of what is not a heading
 _MAX_ANCESTORS = 50  # of a style
 _MAX_MARKER = 50  # characters of the number of an item
