@@ -38,17 +38,11 @@ _OMML = {  # elements of Word, and the element and the parts of the same in Math
 
 
 class _Part(NamedTuple):
-    """A part of a formula.
-
-    Attributes:
-        text: As it is written.
-        is_atom: Whether it stays together whatever is next to it: a symbol, or in parentheses.
-        is_open: Whether a letter or digit after it would seem to belong to it.
-    """
+    """A part of a formula as it is written."""
 
     text: str
-    is_atom: bool = True
-    is_open: bool = False
+    is_atom: bool = True  # stays together whatever is next to it: a symbol, or in parentheses
+    is_open: bool = False  # a letter or digit after it would seem to belong to it
 
 
 def from_mathml(element: Any) -> str:
@@ -102,13 +96,7 @@ def _plain(letter: re.Match[str]) -> str:
 
 
 def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
-    """Write an element.
-
-    Args:
-        node: The element.
-        depth: Number of elements around it.
-        is_inner: Whether it is within a fraction, a script or the like.
-    """
+    """Write an element at a depth; `is_inner` is that it is within a fraction, a script or such."""
     name = _name(node)
     children = [one for one in node if isinstance(one.tag, str) and _name(one) not in _HIDDEN]
     if depth > _DEEPEST:

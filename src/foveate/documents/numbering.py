@@ -36,23 +36,14 @@ _MAX_TITLE = 100  # characters
 
 @dataclass(slots=True)
 class _Clause:
-    """A block that begins with a number.
+    """A block that begins with a number."""
 
-    Attributes:
-        index: Index of the block.
-        word: What the number counts, such as "section"; empty if the text does not say.
-        number: The number, from the outside in.
-        end: Where the heading ends in the block's text.
-        begin: Where the text begins; the length of the block's text if it is a heading alone.
-        is_titled: Whether the heading has a title behind the number.
-    """
-
-    index: int
-    word: str
-    number: tuple[int, ...]
-    end: int
-    begin: int
-    is_titled: bool
+    index: int  # of the block
+    word: str  # what the number counts, such as "section"; empty if the text does not say
+    number: tuple[int, ...]  # from the outside in
+    end: int  # where the heading ends in the block's text
+    begin: int  # where the text begins; its length if the block is a heading alone
+    is_titled: bool  # whether there is a title behind the number
 
     @property
     def kind(self) -> tuple[str, int]:

@@ -32,23 +32,15 @@ _PUNCTUATION = "…\"'“”‘’«»()[]{}.,;:!?|•·–—-"
 
 @dataclass(slots=True)
 class _Row:
-    """Lines at the edge of a page that share a baseline.
+    """Lines at the edge of a page that share a baseline."""
 
-    Attributes:
-        page: Index of the page.
-        height: Of its baseline.
-        lines: From left to right.
-        inner: The line that is next towards the middle of the page.
-        text: All words.
-        numbers: What may be the page's own number, at either end: its distance from the index of
-            the page, the same for all that the word "page" stands before, and the other words.
-    """
-
-    page: int
-    height: float
-    lines: list[Line]
-    inner: Line | None
+    page: int  # its index
+    height: float  # of the baseline
+    lines: list[Line]  # from left to right
+    inner: Line | None  # the next one towards the middle of the page
     text: str
+    # What may be the page's own number, at either end: its distance from the index of the page,
+    # None where the word "page" stands before it, and the other words.
     numbers: list[tuple[int | None, str]]
 
     @property

@@ -165,12 +165,8 @@ def _find_spaced_letters(
 ) -> NDArray[np.bool_]:
     """Return which gaps between characters are those of words set with wide spaces: R E S U L T S.
 
-    Args:
-        codes: `(characters,)`, the characters.
-        breaks: `(characters - 1,)`, whether a word begins after the gap, as far as known.
-        spaced: Whether the gap is white space in the file.
-        gaps: Width in ems.
-        uneven: Whether the baseline changes.
+    Of each gap is given whether a word begins after it, as far as known, whether it is white space
+    in the file, its width in ems, and whether the baseline changes.
     """
     ends = np.concatenate([[True], breaks, [True]])
     single = ends[:-1] & ends[1:]
