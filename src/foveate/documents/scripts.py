@@ -5,8 +5,8 @@ The mark of a note or reference leaves the text: "As shown<sup>1</sup>, it rose.
 
 import re
 
-from foveate.documents.blocks import MappedText, name_set
-from foveate.documents.words import load_words
+from foveate.documents.blocks import MappedText
+from foveate.documents.words import load_words, name_set
 
 _WORDS = load_words("scripts")
 _UNITS, _SHORT_WORDS, _ELEMENTS = (

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from foveate.documents.words import load_words
+from foveate.documents.words import name_set
 
 MAX_LENGTH = 1_000  # characters of a sentence; longer ones are cut
 
@@ -61,21 +61,17 @@ _CLAUSE = re.compile(r"[;；]\s*|[:：,，、–—]\s+|[，、：]|\s[–—]\s
 _MIN_CLAUSE = MAX_LENGTH // 2
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _WORDS = load_words("abbreviations")
 _BEFORE_NAMES, _BEFORE_NUMBERS, _BEFORE_SMALL = (
-    _words(_WORDS[before]) for before in ("before_names", "before_numbers", "before_small")
+    name_set(_WORDS[before]) for before in ("before_names", "before_numbers", "before_small")
 )
 _CURRENCIES = "$€£¥₹₽"
-_FRENCH = _words("m. mm.")
-_FRENCH_CODES = _words("A. D. L. R.")  # before the numbers of articles: L. 121-1
-_NO_WORDS = _words("")
-_ORDINALS = _words(_WORDS["ordinals"])
-_NAMES = {language: _words(words) for language, words in _WORDS["names"].items()}
-_NUMBERS = {language: _words(words) for language, words in _WORDS["numbers"].items()}
+_FRENCH = name_set("m. mm.")
+_FRENCH_CODES = name_set("A. D. L. R.")  # before the numbers of articles: L. 121-1
+_NO_WORDS = name_set("")
+_ORDINALS = name_set(_WORDS["ordinals"])
+_NAMES = {language: name_set(words) for language, words in _WORDS["names"].items()}
+_NUMBERS = {language: name_set(words) for language, words in _WORDS["numbers"].items()}
 _NUMBER = re.compile(r"\d{1,4}\.$")
 _ENDS = {  # where a sentence ends although the library does not say so
     "en": re.compile(rf"\b(?:{_WORDS['english_words'].replace(' ', '|')})\.\s+(?=[A-Z][a-z])"),

@@ -39,7 +39,6 @@ from foveate.documents.blocks import (
     check_closed,
     definition_blocks,
     lift_title,
-    name_set,
 )
 from foveate.documents.metadata import first_date, names_in, split_names
 from foveate.documents.readers.html import read_fragment
@@ -48,7 +47,7 @@ from foveate.documents.readers.plain.preformatted import table_rows
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _FRONT_MATTER = re.compile(  # that of YAML begins with a field: a rule may begin a text, too
     r"(?:---[ \t]*\r?\n(?=\s*(?:---|\.\.\.)|(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*[^\s#:][^:\n]*:\s)"

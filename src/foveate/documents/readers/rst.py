@@ -28,14 +28,13 @@ from foveate.documents.blocks import (
     collapse,
     compose_text,
     lift_title,
-    name_set,
 )
 from foveate.documents.metadata import clean_names, first_date, split_names
 from foveate.documents.numerals import format_number
 from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
 from foveate.documents.structure import DocumentError
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _PEP = re.compile(r"\s*PEP:[ \t]*\d")
 _ROLE = re.compile(r"(?::[\w:.+-]+:)?`[~!]?(.*?)(?:\s*<[^<>]*>)?`(?::[\w:.+-]+:)?", re.DOTALL)

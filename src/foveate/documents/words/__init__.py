@@ -13,6 +13,11 @@ def load_words(kind: str) -> dict[str, Any]:
     return tomllib.loads(files(__name__).joinpath(f"{kind}.toml").read_text("utf-8"))
 
 
+def name_set(names: str) -> frozenset[str]:
+    """Split names separated by spaces."""
+    return frozenset(names.split())
+
+
 def alternatives(words: str | list[str]) -> str:
     """Return a regular expression of any of some words, or of the patterns in a list."""
     return "|".join(map(re.escape, words.split()) if isinstance(words, str) else words)

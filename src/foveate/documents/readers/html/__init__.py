@@ -16,7 +16,6 @@ from foveate.documents.blocks import (
     collapse,
     definition_blocks,
     lift_title,
-    name_set,
 )
 from foveate.documents.numbering import find_numbered
 from foveate.documents.numerals import format_number
@@ -28,6 +27,7 @@ from foveate.documents.readers.plain.preformatted import is_listing, is_prose
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
+from foveate.documents.words import name_set
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CODE = re.compile(

@@ -8,9 +8,8 @@ They are dropped where they would leave next to nothing, such as on a page that 
 import re
 from dataclasses import dataclass
 
-from foveate.documents.blocks import name_set
 from foveate.documents.readers.html.tree import INLINE, Element, Text
-from foveate.documents.words import alternatives, load_words
+from foveate.documents.words import alternatives, load_words, name_set
 
 _NOT_TEXT, _FURNITURE_ROLES = (
     name_set(load_words("html")[kind]) for kind in ("not_text", "furniture_roles")

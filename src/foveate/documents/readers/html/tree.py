@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 from itertools import accumulate
 from typing import NamedTuple
 
-from foveate.documents.blocks import name_set
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _WORDS = load_words("html")
 VOID, INLINE, _ENDING_PARAGRAPHS, _TABLE_TAGS = (

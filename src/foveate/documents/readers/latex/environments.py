@@ -4,13 +4,13 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-from foveate.documents.blocks import Heading, MappedText, name_set
+from foveate.documents.blocks import Heading, MappedText
 from foveate.documents.numerals import format_number
 from foveate.documents.readers.latex.blocks import Environment, LatexBlocks
 from foveate.documents.readers.latex.numbers import CHAPTER, LEVELS, SECTION, Numbered
 from foveate.documents.readers.latex.tokens import Part, Token, tokenize
 from foveate.documents.tables import Cell, table_blocks
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _WORDS = load_words("latex")
 _FLOATS: dict[str, str] = _WORDS["floats"]

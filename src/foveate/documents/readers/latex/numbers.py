@@ -4,9 +4,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from foveate.documents.blocks import name_set
 from foveate.documents.numerals import format_number
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _WORDS = load_words("latex")
 LEVELS: dict[str, int] = _WORDS["levels"]

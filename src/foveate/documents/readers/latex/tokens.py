@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from foveate.documents.blocks import name_set
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _WORDS = load_words("latex")
 ACCENTS: dict[str, str] = _WORDS["accents"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from foveate.documents import formulas
-from foveate.documents.blocks import Heading, ParsedText, name_set
+from foveate.documents.blocks import Heading, ParsedText
 from foveate.documents.decoding import load_decompressed
 from foveate.documents.markup import Element, attribute, integer, local
 from foveate.documents.numerals import ListLevel, next_marker
@@ -29,7 +29,7 @@ from foveate.documents.readers.office.paragraphs import (
 )
 from foveate.documents.structure import DocumentError, Kind
 from foveate.documents.tables import Cell
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _MAIN = "word/document.xml"
 _OLD_WORD = bytes.fromhex("d0cf11e0a1b11ae1")  # also what Word writes under a password

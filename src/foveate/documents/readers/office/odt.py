@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from foveate.documents import formulas
-from foveate.documents.blocks import ParsedText, Prose, collapse, name_set
+from foveate.documents.blocks import ParsedText, Prose, collapse
 from foveate.documents.markup import Element, attribute, integer, local, parse_xml
 from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
@@ -23,7 +23,7 @@ from foveate.documents.readers.office.paragraphs import (
 )
 from foveate.documents.readers.office.sheets import Worksheet, report_hidden
 from foveate.documents.structure import DocumentError, Kind
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _HIDDEN, _INDEXES = (
     name_set(load_words("office")["open_document"][kind]) for kind in ("hidden", "indexes")

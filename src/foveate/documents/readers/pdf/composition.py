@@ -11,15 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foveate.documents.blocks import (
-    Block,
-    Heading,
-    MappedText,
-    ParsedText,
-    Prose,
-    TextComposer,
-    name_set,
-)
+from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, TextComposer
 from foveate.documents.layout import Layout
 from foveate.documents.readers.pdf.headings import split_run_in
 from foveate.documents.readers.pdf.lines import SMALL, Line
@@ -27,7 +19,7 @@ from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import CellBounds, arrange, has_heads
 from foveate.documents.readers.pdf.words import mirror, turn_boxes
 from foveate.documents.scripts import is_mark, signs
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _CONJUNCTIONS = {
     language: name_set(words) for language, words in load_words("conjunctions").items()

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from foveate.documents.blocks import name_set
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
 from foveate.documents.structure import Kind
+from foveate.documents.words import name_set
 
 BULLET = re.compile(r"^[•‣▪■●○◦⁃►➢✓∗·*–—-]$")
 _DASH = re.compile(r"^[∗·*–—-]$")  # what may be between words, too

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from foveate.documents.blocks import name_set
 from foveate.documents.readers.plain.lines import TextLine
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _MERIDIEM = r"(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
 _DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?"

@@ -10,20 +10,13 @@ from dataclasses import dataclass
 from html.entities import html5
 
 from foveate.documents import formulas
-from foveate.documents.blocks import (
-    Block,
-    Heading,
-    ParsedText,
-    collapse,
-    compose_text,
-    name_set,
-)
+from foveate.documents.blocks import Block, Heading, ParsedText, collapse, compose_text
 from foveate.documents.markup import Element, local, parse_xml
 from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
 from foveate.documents.scripts import signs
 from foveate.documents.structure import DocumentError
-from foveate.documents.words import load_words
+from foveate.documents.words import load_words, name_set
 
 _DECLARATION = re.compile(r"\s*<\?xml\b[^>]*>")
 _ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]*);")
