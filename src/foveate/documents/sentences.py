@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from foveate.documents.words import name_set
+from foveate.documents.words import load_words, name_set
 
 MAX_LENGTH = 1_000  # characters of a sentence; longer ones are cut
 
