@@ -149,10 +149,7 @@ class Composer:
             self._note(line, chosen)
             if not chosen:
                 continue
-            if len(chosen) == len(line.words) and line.text.isascii():
-                text, own = line.text, _word_starts(line, 0)
-            else:
-                text, own = _text_of(line, chosen)
+            text, own = _text_of(line, chosen)
             gap = ""
             if pieces:
                 end = "".join(pieces[-4:]).rsplit(" ", 1)[-1]
