@@ -5,10 +5,10 @@ writes. Parentheses and braces stand wherever the text could be read in two ways
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from html import unescape
 from typing import Any, NamedTuple
+from unicodedata import normalize
 from xml.etree.ElementTree import Element
 
 from foveate.documents.words import load_words
@@ -91,10 +91,6 @@ def _name(element: Any) -> str:
     return str(element.tag).rpartition("}")[2].rpartition(":")[2]
 
 
-def _plain(letter: re.Match[str]) -> str:
-    return unicodedata.normalize("NFKC", letter[0])
-
-
 def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
     """Write an element at a depth; `is_inner` is that it is within a fraction, a script or such."""
     name = _name(node)
@@ -102,7 +98,8 @@ def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
     if depth > _DEEPEST:
         return _Part("".join(node.itertext()).translate(_CHARACTERS))
     if not children:
-        shown = _STYLED.sub(_plain, unescape(node.text or "")).translate(_CHARACTERS).lstrip("\\")
+        shown = _STYLED.sub(lambda letter: normalize("NFKC", letter[0]), unescape(node.text or ""))
+        shown = shown.translate(_CHARACTERS).lstrip("\\")
         is_space = name == "mspace" or name == "mtext"
         if name == "mspace":
             shown = "; " if node.get("linebreak") == "newline" else " "
@@ -112,7 +109,8 @@ def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
     if name == "mfrac" and len(parts) == 2:
         if node.get("linethickness", "").rstrip("pxtem% ") in ("0", "0.0"):
             return _Part(f"({parts[0].text} choose {parts[1].text})")
-        return _Part(f"{_factor(parts[0])}/{_atom(parts[1])}", is_atom=False, is_open=True)
+        above = parts[0].text if _PRODUCT.fullmatch(parts[0].text) else _atom(parts[0])
+        return _Part(f"{above}/{_atom(parts[1])}", is_atom=False, is_open=True)
     if name == "msqrt":
         return _Part(f"√{_atom(_row(parts, is_inner=True))}", is_open=True)
     if name == "mroot" and len(parts) == 2:
@@ -124,7 +122,7 @@ def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
     if name == "mover" and len(parts) == 2 and (accent := _ACCENTS.get(parts[1].text)):
         base = parts[0].text
         is_letter = len(base) == 1
-        return _Part(unicodedata.normalize("NFC", base + accent) if is_letter else base)
+        return _Part(normalize("NFC", base + accent) if is_letter else base)
     if name in ("msup", "mover") and len(parts) == 2:
         return _scripted(parts[0], None, parts[1])
     if name in ("msubsup", "munderover") and len(parts) == 3:
@@ -192,11 +190,6 @@ def _braced(part: _Part, *, always: bool) -> str:
 
 def _atom(part: _Part) -> str:
     return part.text if part.is_atom else f"({part.text})"
-
-
-def _factor(part: _Part) -> str:
-    """Write what stands before a slash: a product needs no parentheses."""
-    return part.text if _PRODUCT.fullmatch(part.text) else _atom(part)
 
 
 def _from_omml(element: Any, depth: int) -> Iterator[Element]:

@@ -177,12 +177,16 @@ def heading_kind(heading: str, *, is_line: bool) -> str:
     return ""
 
 
+def long_words(text: str) -> list[str]:
+    """Return the words that begin in capitals in a title, small ones among them."""
+    return [word for word in text.split() if len(word) > 3 and word[0].isalpha()]
+
+
 def _ends_sentence(shown: str) -> bool:
     """Return whether the text after a number is a sentence: Section 2. The Buyer pays."""
     title = _TITLE_BEHIND.sub("", shown, count=1)
-    words = [word for word in title.split() if len(word) > 3 and word[0].isalpha()]
-    capitals = sum(word[0].isupper() for word in words)
-    is_title = 2 * capitals > len(words) and ". " not in title
+    words = long_words(title)
+    is_title = 2 * sum(word[0].isupper() for word in words) > len(words) and ". " not in title
     return title[-1:] in (*END_OF_SENTENCE, "؛", "،") and not is_title
 
 
@@ -193,6 +197,5 @@ def _is_title(shown: str) -> bool:
 
 def is_title_case(shown: str) -> bool:
     """Return whether a line is of a few words, or most of its long words begin in capitals."""
-    words = shown.split()
-    long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
-    return len(words) < 4 or 2 * sum(word[0].isupper() for word in long_words) > len(long_words)
+    words = long_words(shown)
+    return len(shown.split()) < 4 or 2 * sum(word[0].isupper() for word in words) > len(words)

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse
-from foveate.documents.headings import LAW_PARTS_PATTERN, SMALL_WORDS, is_name, is_part
+from foveate.documents.headings import (
+    LAW_PARTS_PATTERN,
+    SMALL_WORDS,
+    is_name,
+    is_part,
+    long_words,
+)
 from foveate.documents.numerals import roman_number
 from foveate.documents.sentences import split_sentences
 
@@ -135,8 +141,7 @@ def _is_sentence(text: str, start: int, title: re.Match[str]) -> bool:
 
 def _reads_like_title(words: str) -> bool:
     """Return whether all words begin in capitals, except small ones."""
-    long_words = [word for word in words.split() if len(word) > 3 and word[0].isalpha()]
-    capitals = [word for word in long_words if not SMALL_WORDS.fullmatch(word)]
+    capitals = [word for word in long_words(words) if not SMALL_WORDS.fullmatch(word)]
     return (
         words[:1].isupper()
         and len(words) <= _MAX_TITLE

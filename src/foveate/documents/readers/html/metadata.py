@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from foveate.documents.metadata import clean_names, first_date, names_in, split_names
@@ -35,17 +36,15 @@ def find_metadata(root: Element) -> tuple[tuple[str, ...], str | None]:
         filter(None, (clean_names(fields.get(name, ())) for name in _FIELDS["authors"])), ()
     )
     authors = authors or names_in(article.get("author"))
-    lists = (clean_names(_each(fields.get(name, []))) for name in _FIELDS["author_lists"])
+    lists = (
+        clean_names(chain(*map(split_names, fields.get(name, ()))))
+        for name in _FIELDS["author_lists"]
+    )
     dates = [date for name in _FIELDS["dates"] for date in fields.get(name, ())]
     return (
-        authors or next(filter(None, lists), ()),
+        authors or next(filter(None, map(clean_names, lists)), ()),
         first_date([article.get("datePublished"), *dates, *fields.get("time", ())]),
     )
-
-
-def _each(lists: list[str]) -> Iterator[str]:
-    for names in lists:
-        yield from split_names(names)
 
 
 def _articles(script: str) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -268,8 +268,9 @@ class Composer:
             step = width / max(len(line.text), 1)
             indent = " " * min(round((line.left - left) / step), 40) if step > 1 else ""
             self._note(line, range(len(line.words)))
-            text = self._append(indent + line.text, _word_starts(line, len(indent)), "\n")
-            self.blocks.append(Prose(text, kind="code"))
+            text, starts = _text_of(line, range(len(line.words)))
+            mapped = self._append(indent + text, [len(indent) + one for one in starts], "\n")
+            self.blocks.append(Prose(mapped, kind="code"))
 
     def _add_table(self, block: TextBlock) -> None:
         rows = arrange(block.lines)
@@ -316,15 +317,6 @@ def _turn_back(
             boxes[mine] = mirror(boxes[mine], size[0])
         if turns:
             boxes[mine] = turn_boxes(boxes[mine], *size, turns)
-
-
-def _word_starts(line: Line, offset: int) -> list[int]:
-    """Return the offsets of a line's words, if the line starts at `offset`."""
-    starts = list(accumulate(map(len, line.words[:-1]), initial=offset))
-    if not any(line.glued):
-        return [start + index for index, start in enumerate(starts)]
-    spaces = accumulate(not glued for glued in line.glued[1:])
-    return [start + space for start, space in zip(starts, chain((0,), spaces), strict=True)]
 
 
 def _text_of(line: Line, chosen: Sequence[int]) -> tuple[str, list[int]]:

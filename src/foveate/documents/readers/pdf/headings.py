@@ -216,9 +216,7 @@ def _score_style(block: TextBlock, style: Style, typography: Typography) -> floa
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        is_known = style.is_italic or is_section_key(key_of(block.text))
-        stands_out = is_known and is_centred(block.lines[0])
-        score -= 1.0 if style.is_capital or style.is_bold else 0.5 if stands_out else 2.5
+        score -= 1.0 if style.is_capital or style.is_bold else 2.5
     if style.is_bold and not typography.is_bold:
         score += 2.0
     if style.is_capital:
@@ -417,7 +415,7 @@ def _emphasized(first: Sequence[TextBlock], typography: Typography) -> list[Text
         for block in above
         if style_of(block).is_bold
         and block.size > 0.98 * typography.size
-        and _words(block.text) > 2
+        and (len(block.text.split()) > 2 or not block.text.isascii())
         and not _begins_count(block.text)
     ][:1]
 
@@ -426,11 +424,6 @@ def _begins_count(text: str) -> bool:
     """Return whether a text has the number of a section, not a letter as in "R Internals"."""
     found = NUMBERING.match(text)
     return found is not None and not (found["letter"] and text[1] != ".")
-
-
-def _words(text: str) -> int:
-    """Count words; in scripts without spaces, characters."""
-    return len(text.split()) if text.isascii() or " " in text else len(text)
 
 
 def is_title(stated: str) -> bool:
