@@ -200,8 +200,6 @@ def _may_be_box(
     element: Element, root: Element, regions: list[Element], measures: dict[Element, _Measure]
 ) -> bool:
     """Return whether an element is small enough to be a box: a name may describe a whole layout."""
-    if element in regions:
-        return False
     measure = measures[element]
     is_prose = 2 * measure.prose > measure.characters
     is_prose |= measure.prose > _ENOUGH and measure.linked < 0.2 * measure.characters

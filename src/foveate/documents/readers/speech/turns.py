@@ -136,11 +136,6 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
         ):
             openings[index] = Opening(line, 0, num_lines=2)
     names = [opening.speaker for opening in openings.values()]
-    counts = Counter(names)
-    has_text = [
-        index + opening.num_lines not in openings and index + opening.num_lines < len(shown)
-        for index, opening in openings.items()
-    ]
     times = [_seconds("\n".join(shown[n : n + one.num_lines])) for n, one in openings.items()]
     num_changes = sum(first != second for first, second in pairwise(names))
     num_later = sum(first <= second for first, second in pairwise(times))
@@ -149,10 +144,7 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
         or num_changes < _MIN_CHANGES * (len(names) - 1)  # chapters and verses
         or num_later < _MAJORITY * (len(times) - 1)
         or all(time % 5 == 0 for time in times)  # a schedule
-        or min(openings) > 0.3 * len(shown)
         or len(openings) < 0.1 * len(shown)
-        or sum(has_text) < 0.9 * len(openings)
-        or sum(count for count in counts.values() if count > 1) < 0.6 * len(names)
         or _has_keys(names)
     ):
         return {}
