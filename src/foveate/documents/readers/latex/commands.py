@@ -129,9 +129,11 @@ def _footnote(call: _Call) -> None:
     call.reader.footnotes.append(footnote)
 
 
-def _column_rule(call: _Call) -> None:
-    call.rest.index += call.rest.next.text.startswith("(")
-    call.rest.argument()
+def _rule(call: _Call) -> None:
+    call.rest.option()
+    if call.name == "cmidrule":
+        call.rest.index += call.rest.next.text.startswith("(")
+        call.rest.argument()
 
 
 def _citation(call: _Call) -> str:
@@ -189,8 +191,7 @@ _NAMES: tuple[tuple[int, str, _Command], ...] = (
     (0, "item", lambda call: begin_item(call.reader, call.rest)),
     (1, "bibitem", lambda call: call.reader.flush()),
     (0, "par", lambda call: call.reader.flush()),
-    (0, "hline toprule midrule bottomrule addlinespace", lambda call: call.rest.option() and ""),
-    (0, "cmidrule", _column_rule),
+    (0, "hline toprule midrule bottomrule addlinespace cmidrule", _rule),
     (3, "specialrule", lambda call: ""),
     (1, "label", lambda call: call.reader.numbers.label(call.key)),
     (1, _WORDS["references"], lambda call: f"\ufdd0{call.name}:{call.key}\ufdd1"),
