@@ -291,19 +291,24 @@ class Encoder:
         return known
 
     def encode_parts(
-        self, documents: Sequence[Document], parts: Sequence[Sequence[range]]
+        self,
+        documents: Sequence[Document],
+        parts: Sequence[Sequence[range]],
+        known: Sequence[DocumentVectors | None],
     ) -> list[DocumentVectors]:
         """Encode parts of documents, each by itself, besides what is known of them.
 
         Args:
             documents: The documents.
-            parts: For each, runs of sentences of a section, as indices of `Document.sentences`.
+            parts: For each, runs of sentences of a section, as indices of `Document.sentences`,
+                which are not read yet.
+            known: For each, what is known of it, see `known`.
         """
         warn_of_languages(documents, self.languages)
         outlines = [self._outline(document) for document in documents]
         vectors = [
             nothing_read(anchors, self.dimension) if one is None else one
-            for one, anchors in zip(self.known(documents), outlines, strict=True)
+            for one, anchors in zip(known, outlines, strict=True)
         ]
         texts = [
             text

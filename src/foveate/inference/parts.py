@@ -34,8 +34,8 @@ def nothing_read(anchors: list[Anchor], dimension: int) -> DocumentVectors:
     num_sections = sum(anchor.kind == "section" for anchor in anchors)
     return DocumentVectors(
         torch.zeros(dimension),
-        torch.zeros(num_sections, dimension),
-        torch.zeros(number, dimension),
+        torch.zeros(1, dimension).expand(num_sections, -1),  # which takes no room
+        torch.zeros(1, dimension).expand(number, -1),
         read=torch.zeros(number, dtype=torch.bool),
     )
 
@@ -63,7 +63,7 @@ def with_parts(
     sentences, read = known.sentences.clone(), known.read.clone()
     for part, one in zip(parts, vectors, strict=True):
         sentences[part.start : part.stop], read[part.start : part.stop] = one.sentences, True
-    sums = torch.zeros_like(known.sections).index_add_(0, section_idx, sentences)
+    sums = torch.zeros(known.sections.shape).index_add_(0, section_idx, sentences)
     counts = torch.zeros(len(sums)).index_add_(0, section_idx, read.float())
     found = DocumentVectors(
         sums.sum(0) / counts.sum(),

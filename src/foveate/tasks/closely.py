@@ -57,9 +57,10 @@ def encode_closely(
             [its_parts[i] for i in indices if not _is_read(vectors, its_parts[i])]
             for its_parts, indices, vectors in zip(parts, chosen, known, strict=True)
         ]
+        vectors = encoder.encode_parts(documents, new, known)
         if not any(new):
-            return encoder.encode_parts(documents, new)
-        known = vectors = encoder.encode_parts(documents, new)
+            return vectors
+        known = [*vectors]
         sentence_scores = score_sentences(query, match(query, documents, vectors))
         best = _chosen(np.concatenate(sentence_scores), top_k, [*map(len, sentence_scores)])
         chosen = [

@@ -15,6 +15,7 @@ from foveate.documents import Document, Span, as_documents
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 from foveate.tasks.arguments import check_query
 from foveate.tasks.centrality import unit
+from foveate.tasks.closely import encode_closely
 from foveate.tasks.cut import Floats, Ints, Mask, best_cut
 from foveate.tasks.prompt import (
     Line,
@@ -61,6 +62,7 @@ PASSAGE_TOKENS = 60
 PASSAGE_SHARE = 0.2  # of the budget, which a passage takes at most
 LIKELY = 0.1  # share of the highest weight, below which sentences do not replace its sentence
 OUTLINE_SHARE = 0.25  # of the budget, up to which the outline is always shown
+_SENTENCE_TOKENS = 25  # of a sentence, on average
 PRECISION = 0.005  # share of the budget that may be left although more would fit
 
 
@@ -92,6 +94,7 @@ def context(
     tokens: int = DEFAULT_TOKENS,
     tokenizer: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None,
     model: Encoder | str | PathLike[str] | None = None,
+    thorough: bool = False,
 ) -> Prompt:
     """Show documents to a language model, within a budget of tokens.
 
@@ -134,6 +137,7 @@ def context(
             that has one, or a `tokenizer.json`. By default they are estimated: one for every four
             bytes, somewhat more than language models need for prose in English.
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
+        thorough: With a query, see `foveate.search`.
 
     Returns:
         The prompt. The same arguments yield the same prompt.
@@ -168,8 +172,20 @@ def context(
     count = token_counter(tokenizer)
     encoder = as_encoder(model)
     parts = outline(documents)
-    weights = weigh(query, documents, encoder.encode(documents), parts, encoder)
+    vectors = _encode(None if thorough else query, documents, encoder, tokens)
+    weights = weigh(query, documents, vectors, parts, encoder)
     return fit(documents, parts, weights, tokens, count)
+
+
+def _encode(
+    query: str | None, documents: Sequence[Document], encoder: Encoder, tokens: int
+) -> list[DocumentVectors]:
+    """Encode documents, or what a query points at if it does not ask for an overview."""
+    if query is not None:
+        encoded = encode_query(query, documents[0].language, encoder)
+        if not asks_for_overview(encoded, encoder):
+            return encode_closely(encoded, documents, encoder, -(-tokens // _SENTENCE_TOKENS))
+    return encoder.encode(documents)
 
 
 def weigh(
