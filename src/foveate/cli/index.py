@@ -1,17 +1,18 @@
 """`foveate index`."""
 
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from foveate.progress import progress
+from foveate.tasks.parameters import parameter
 
 from . import common
-from .reading import ReadingOptions, named_error, say_skipped, standard_input, takes_options
+from .command import JSON
+from .models import ENCODER, OF_LIBRARY, LoadingOptions, checkpoint
+from .reading import FormatOptions, named_error, say_skipped, standard_input
 
 if TYPE_CHECKING:
     from foveate.index import Changes
@@ -21,89 +22,8 @@ if TYPE_CHECKING:
 _PANEL = "Cluster"
 
 
-@takes_options
-def command(
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH",
-            help="Files, folders, and patterns in quotes such as 'papers/**/*.pdf'. Folders, "
-            "archives and mailboxes are read completely. - stands for a list of paths on standard "
-            "input, one per line.",
-            show_default=False,
-        ),
-    ],
-    library: Annotated[
-        Path,
-        typer.Option(
-            "--library",
-            "-l",
-            metavar="DIR",
-            help="The folder of the library, or its URL in an object store (s3://…, gs://…, "
-            "az://…), which is created if it does not exist.",
-            show_default=False,
-        ),
-    ],
-    prune: Annotated[
-        bool,
-        typer.Option(
-            "--prune", help="Remove from the library what no longer exists in the folders named."
-        ),
-    ] = False,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            metavar="NAME",
-            help="What reads and encodes the files: ray, a cluster. Default: this process.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--address",
-            metavar="ADDRESS",
-            help="Address of the cluster, such as head:6379. Default: the one in RAY_ADDRESS, or "
-            "the one that this machine is part of, or one that is started on this machine.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Number of processes that read and encode. Default: as many as fit.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    cpus_per_worker: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            help="CPUs per worker, and its number of threads. Default: 1.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    gpus_per_worker: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            help="GPUs per worker; with 0.25, four workers share a GPU. Default: 0.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    model: common.LibraryModel = None,
-    json: common.Json = False,
-    *,
-    loading: common.Loading,
-    reading: ReadingOptions,
-) -> None:
+@dataclass(kw_only=True)
+class IndexCommand(FormatOptions, LoadingOptions):
     """Add files to a library on disk, which can then be searched instantly.
 
     \b
@@ -127,50 +47,101 @@ def command(
     foveate index /papers -l papers.library --engine ray --address head:6379
     foveate index /papers -l papers.library --engine ray --gpus-per-worker 0.5
     """
-    cluster = _cluster(
-        engine,
-        loading.device,
-        address=address,
-        workers=workers,
-        cpus_per_worker=cpus_per_worker,
-        gpus_per_worker=gpus_per_worker,
+
+    paths: list[str] = parameter(
+        "Files, folders, and patterns in quotes such as 'papers/**/*.pdf'. Folders, archives and "
+        "mailboxes are read completely. - stands for a list of paths on standard input, one per "
+        "line.",
+        metavar="PATH",
+        is_argument=True,
     )
-    named = _with_lists(paths)
-    options = reading.options()
-    common.silence()
-    from foveate.index import Index
-    from foveate.index.sources import find_sources
+    library: Path = parameter(
+        "The folder of the library, or its URL in an object store (s3://…, gs://…, az://…), which "
+        "is created if it does not exist.",
+        short="-l",
+        metavar="DIR",
+    )
+    prune: bool = parameter(
+        "Remove from the library what no longer exists in the folders named.", False
+    )
+    model: str | None = checkpoint(f"{ENCODER}{OF_LIBRARY}")
+    json: bool = parameter(JSON, False)
+    engine: str | None = parameter(
+        "What reads and encodes the files: ray, a cluster. Default: this process.",
+        None,
+        metavar="NAME",
+        panel=_PANEL,
+    )
+    address: str | None = parameter(
+        "Address of the cluster, such as head:6379. Default: the one in RAY_ADDRESS, or the one "
+        "that this machine is part of, or one that is started on this machine.",
+        None,
+        metavar="ADDRESS",
+        panel=_PANEL,
+    )
+    workers: int | None = parameter(
+        "Number of processes that read and encode. Default: as many as fit.",
+        None,
+        metavar="N",
+        panel=_PANEL,
+    )
+    cpus_per_worker: float | None = parameter(
+        "CPUs per worker, and its number of threads. Default: 1.", None, metavar="N", panel=_PANEL
+    )
+    gpus_per_worker: float | None = parameter(
+        "GPUs per worker; with 0.25, four workers share a GPU. Default: 0.",
+        None,
+        metavar="N",
+        panel=_PANEL,
+    )
 
-    if cluster:
-        loading = replace(loading, device="cpu")
-    index = Index.create(library, exist_ok=True, model=model, **loading.options())
-
-    def note(name: str, error: Exception) -> None:
-        reading.failures.append(named_error(name, error))
-
-    with progress("Counting files", None):
-        paths_found = {source.path for source in find_sources(named, note)}
-        total = sum(path.stat().st_size for path in paths_found)
-    if not (paths_found or prune):  # before a library is made of nothing
-        nothing = f"there is no file in a format that can be read in {', '.join(named)}"
-        raise reading.failures.pop() if reading.failures else ValueError(nothing)
-    reading.failures.clear()  # which are found again
-    on_error = None if reading.strict else note
-    quiet = redirect_stdout(StringIO()) if cluster else nullcontext()  # Ray prints messages there
-    with quiet, progress("Indexing", total, in_bytes=True) as advance:
-        changes = index.add(
-            named,
-            prune=prune,
-            on_error=on_error,
-            on_file=advance,
-            cluster=cluster,
-            **options,
+    def __call__(self) -> None:
+        cluster = _cluster(
+            self.engine,
+            self.device,
+            address=self.address,
+            workers=self.workers,
+            cpus_per_worker=self.cpus_per_worker,
+            gpus_per_worker=self.gpus_per_worker,
         )
-    say_skipped(changes.skipped)
-    if json:
-        common.print_json(_as_json(index.path, changes))
-    else:
-        _show(index.path, changes, index.state)
+        named = _with_lists(self.paths)
+        options = self.reading()
+        common.silence()
+        from foveate.index import Index
+        from foveate.index.sources import find_sources
+
+        if cluster:
+            self.device = "cpu"
+        index = Index.create(self.library, exist_ok=True, model=self.model, **self.loading())
+
+        def note(name: str, error: Exception) -> None:
+            self.failures.append(named_error(name, error))
+
+        with progress("Counting files", None):
+            paths_found = {source.path for source in find_sources(named, note)}
+            total = sum(path.stat().st_size for path in paths_found)
+        if not (paths_found or self.prune):  # before a library is made of nothing
+            nothing = f"there is no file in a format that can be read in {', '.join(named)}"
+            raise self.failures.pop() if self.failures else ValueError(nothing)
+        self.failures.clear()  # which are found again
+        on_error = None if self.strict else note
+        quiet = (
+            redirect_stdout(StringIO()) if cluster else nullcontext()
+        )  # Ray prints messages there
+        with quiet, progress("Indexing", total, in_bytes=True) as advance:
+            changes = index.add(
+                named,
+                prune=self.prune,
+                on_error=on_error,
+                on_file=advance,
+                cluster=cluster,
+                **options,
+            )
+        say_skipped(changes.skipped)
+        if self.json:
+            common.print_json(_as_json(index.path, changes))
+        else:
+            _show(index.path, changes, index.state)
 
 
 def _as_json(library: "str | Path", changes: "Changes") -> dict[str, Any]:

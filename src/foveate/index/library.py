@@ -311,6 +311,7 @@ class Index:
         top_k: int = 5,
         rerank: "Reranker | str | PathLike[str] | None" = None,
         explain: bool = False,
+        context: int = 0,
         **conditions: Unpack[Conditions],
     ) -> list[Hit]:
         """Find what best matches a query, by meaning and by words.
@@ -324,6 +325,7 @@ class Index:
             top_k: Number of hits.
             rerank: See `foveate.search`.
             explain: See `foveate.search`.
+            context: See `foveate.search`.
             conditions: What the sentences must satisfy, see `foveate.index.conditions.Conditions`.
                 Sections and documents are found if one of their sentences does.
 
@@ -349,7 +351,7 @@ class Index:
 
         hits = self._read(
             lambda engine: find(
-                query, engine, encoder, by, number, as_condition(engine, **conditions)
+                query, engine, encoder, by, number, as_condition(engine, **conditions), context
             )
         )
         if rerank is not None:
@@ -364,6 +366,7 @@ class Index:
         *,
         sentences: int | None = None,
         words: int | None = None,
+        context: int = 0,
         **conditions: Unpack[Conditions],
     ) -> "Summary":
         """Summarize what the library says about something, or a document of it.
@@ -377,11 +380,12 @@ class Index:
             query: What the summary should be about.
             sentences: Budget in sentences; 5 by default.
             words: Budget in words instead.
+            context: See `foveate.search`.
             conditions: See `search`.
 
         Returns:
-            The summary. Its sentences are `LibrarySentence`s; those of the same document are kept
-            together.
+            The summary. Sentences of the same document, whose number `Hit.document_idx` is, are
+            kept together.
 
         Raises:
             ValueError: Both budgets are given, or one is below 1; there is no query, and not one
@@ -396,7 +400,13 @@ class Index:
 
         return self._read(
             lambda engine: summarize(
-                query, engine, encoder, sentences, words, as_condition(engine, **conditions)
+                query,
+                engine,
+                encoder,
+                sentences,
+                words,
+                as_condition(engine, **conditions),
+                context,
             )
         )
 

@@ -17,6 +17,7 @@ from foveate.documents import Box, Document, Span
 from foveate.index.engine import Engine
 from foveate.index.schema import TERMS, pack_keys, schema
 from foveate.tasks.bm25 import hash_term
+from foveate.tasks.surroundings import sentence_separators
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import Level
 
@@ -142,11 +143,13 @@ def _records(
         "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode()),
         **_terms("document", [outline, *sentence_terms]),
     }
+    separators = sentence_separators(document)
     for position, span in enumerate(spans):
         yield {
             **common,
             **_place(number, "sentence", position, span),
             "section_position": int(section_of[position]),
+            "begins_line": separators[position] == "\n",
             **_terms("sentence", [sentence_terms[position]]),
         }
 
