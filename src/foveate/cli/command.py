@@ -70,9 +70,8 @@ def _parameters(kind: type[Command]) -> Iterator[Parameter]:
     yield Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
     yield Parameter("verbose", Parameter.KEYWORD_ONLY, annotation=_Verbose, default=False)
     groups = (base for base in kind.__mro__[1:] if issubclass(base, Command))
-    shared = {name for base in groups for name in get_annotations(base)} - get_annotations(
-        kind
-    ).keys()
+    shared = {name for base in groups for name in get_annotations(base)}
+    shared -= get_annotations(kind).keys()
     for one in sorted(options(kind), key=lambda one: "panel" in one.metadata or one.name in shared):
         yield Parameter(
             one.name,

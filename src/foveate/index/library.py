@@ -24,7 +24,14 @@ from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds
 from foveate.index.search import explained, find
 from foveate.index.sources import find_sources, is_under, is_url
 from foveate.index.state import LibraryError, ModelRecord, State, check_model
-from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
+from foveate.tasks.arguments import (
+    Unit,
+    check_budget,
+    check_context,
+    check_query,
+    check_top_k,
+    check_unit,
+)
 from foveate.tasks.explain import check_tokens
 from foveate.tasks.hits import Hit
 from foveate.tasks.rerank import RERANKED, load_reranker
@@ -342,6 +349,7 @@ class Index:
         check_query(query)
         check_top_k(top_k)
         check_unit(by)
+        check_context(context)
         if rerank is not None:
             rerank = load_reranker(rerank, by)
         if explain:

@@ -1,6 +1,7 @@
 """The server: which tools it has, and how their errors are worded."""
 
 import inspect
+from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -51,15 +52,23 @@ class _Server(MCPServer):
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, ValidationError):
-                sentence = "; ".join(
-                    f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}"
-                    for fault in cause.errors()
-                )
+                sentence = "; ".join(_fault(fault, known) for fault in cause.errors())
             elif isinstance(cause, _EXPECTED):
                 sentence = " ".join(str(cause).split())
             else:
                 raise
             return _error(sentence)
+
+
+def _fault(fault: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """Say what is wrong with an argument, whose schema is among those of the known ones."""
+    if fault["type"] not in ("greater_than_equal", "less_than_equal"):
+        return f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}"
+    name = fault["loc"][0]
+    limits = known[name].get("anyOf", [known[name]])[0]
+    least, most = limits["minimum"], limits.get("maximum")
+    within = f"at least {least}" if most is None else f"from {least} to {most}"
+    return f"{name} must be {within}, got {fault['input']}"
 
 
 def _error(sentence: str) -> CallToolResult:

@@ -116,17 +116,23 @@ class Hit:
         return range(idx[0], idx[-1] + 1)
 
     @property
+    def best_idx(self) -> int:
+        """The index of the best sentence in its document."""
+        return next(one.sentence_idx for one in self.sentences if one.is_marked)
+
+    @property
     def before(self) -> str:
         """The text of the sentences before `quoted`."""
-        return _joined(one for one in self.sentences if one.span.end <= self.quoted.start)
+        return join_nearby(one for one in self.sentences if one.span.end <= self.quoted.start)
 
     @property
     def after(self) -> str:
         """The text of the sentences after `quoted`."""
-        return _joined(one for one in self.sentences if one.span.start >= self.quoted.end)
+        return join_nearby(one for one in self.sentences if one.span.start >= self.quoted.end)
 
 
-def _joined(sentences: Iterable[NearbySentence]) -> str:
+def join_nearby(sentences: Iterable[NearbySentence]) -> str:
+    """Return the text of sentences; paragraphs begin on new lines."""
     return "".join(one.separator + one.span.text for one in sentences).strip()
 
 

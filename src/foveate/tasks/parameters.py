@@ -34,7 +34,7 @@ def pydantic_field(parameters: type, name: str, **more: Any) -> Any:
     from pydantic import Field  # takes a moment
 
     declared = next(one for one in fields(parameters) if one.name == name)
-    given = {one: declared.metadata.get(one) for one in ("description", "ge")}
+    given: dict[str, Any] = {one: declared.metadata.get(one) for one in ("description", "ge")}
     default = ... if declared.default is MISSING else declared.default
     return Field(default, **given | more)
 
@@ -78,8 +78,10 @@ class AskParameters:
 class ContextParameters:
     """What a prompt is to show, and how long it may be."""
 
-    query: str | None = parameter("What is looked for; a digest without it.", None)
-    tokens: int = parameter("The budget.", DEFAULT_TOKENS, ge=1, short="-t")
+    query: str | None = parameter(
+        "What is looked for; by default a digest, for which name a document.", None
+    )
+    tokens: int = parameter("The budget in tokens.", DEFAULT_TOKENS, ge=1, short="-t")
 
 
 @dataclass(kw_only=True)

@@ -38,12 +38,10 @@ def surroundings(
     """
     if num_sentences < 0:
         raise ValueError(f"num_sentences must be at least 0, got {num_sentences}")
-    spans = document.spans()
-    starts = [span.start for span in spans]
-    separators = sentence_separators(document)
+    starts = [sentence.start for sentence in document.sentences()]
     section_ends = list(accumulate(section.num_own_sentences for _, section in document.walk()))
-    found = []
-    for result, part in zip(results, marked or results, strict=True):
+    places = []
+    for result in results:
         inside = sentences_of(result, starts)
         section = bisect_right(section_ends, inside.start)
         section_start = section_ends[section - 1] if section else 0
@@ -51,11 +49,17 @@ def surroundings(
             max(inside.start - num_sentences, section_start),
             min(inside.stop + num_sentences, max(section_ends[section], inside.stop)),
         )
-        is_marked = sentences_of(part, starts)
-        found.append(
-            [NearbySentence(spans[i], i in is_marked, separators[i], i, section) for i in around]
-        )
-    return found
+        places.append((around, section))
+    shown = sorted({i for around, _ in places for i in around})
+    spans = dict(zip(shown, document.spans({*shown}), strict=True))
+    separators = sentence_separators(document)
+    return [
+        [
+            NearbySentence(spans[i], i in sentences_of(part, starts), separators[i], i, section)
+            for i in around
+        ]
+        for (around, section), part in zip(places, marked or results, strict=True)
+    ]
 
 
 def completed(
