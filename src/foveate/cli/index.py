@@ -96,14 +96,7 @@ class IndexCommand(FormatOptions, LoadingOptions):
     )
 
     def __call__(self) -> None:
-        cluster = _cluster(
-            self.engine,
-            self.device,
-            address=self.address,
-            workers=self.workers,
-            cpus_per_worker=self.cpus_per_worker,
-            gpus_per_worker=self.gpus_per_worker,
-        )
+        cluster = self._cluster()
         named = _with_lists(self.paths)
         options = self.reading()
         common.silence()
@@ -125,9 +118,8 @@ class IndexCommand(FormatOptions, LoadingOptions):
             raise self.failures.pop() if self.failures else ValueError(nothing)
         self.failures.clear()  # which are found again
         on_error = None if self.strict else note
-        quiet = (
-            redirect_stdout(StringIO()) if cluster else nullcontext()
-        )  # Ray prints messages there
+        # Ray prints messages there.
+        quiet = redirect_stdout(StringIO()) if cluster else nullcontext()
         with quiet, progress("Indexing", total, in_bytes=True) as advance:
             changes = index.add(
                 named,
@@ -142,6 +134,24 @@ class IndexCommand(FormatOptions, LoadingOptions):
             common.print_json(_as_json(index.path, changes))
         else:
             _show(index.path, changes, index.state)
+
+    def _cluster(self) -> "RayCluster | None":
+        """Return the cluster that the options name, if any."""
+        names = ("address", "workers", "cpus_per_worker", "gpus_per_worker")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.engine is None:
+            if given:
+                raise ValueError(f"--{next(iter(given)).replace('_', '-')} goes with --engine ray")
+            return None
+        if self.engine != "ray":
+            raise ValueError(f"there is no engine {self.engine}: name ray, or leave --engine out")
+        if self.device is not None:
+            raise ValueError(
+                "--device does not go with --engine ray: --gpus-per-worker says where workers run"
+            )
+        from foveate.index.ray import RayCluster
+
+        return RayCluster(given.pop("address", None), **given)
 
 
 def _as_json(library: "str | Path", changes: "Changes") -> dict[str, Any]:
@@ -173,24 +183,6 @@ def _show(library: "str | Path", changes: "Changes", state: "State") -> None:
         f"{common.count(state.num_sentences, 'sentence')}",
         markup=False,
     )
-
-
-def _cluster(engine: str | None, device: str | None, **options: Any) -> "RayCluster | None":
-    """Return the cluster that the options name, if any."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if engine is None:
-        if given:
-            raise ValueError(f"--{next(iter(given)).replace('_', '-')} goes with --engine ray")
-        return None
-    if engine != "ray":
-        raise ValueError(f"there is no engine {engine}: name ray, or leave --engine out")
-    if device is not None:
-        raise ValueError(
-            "--device does not go with --engine ray: --gpus-per-worker says where workers run"
-        )
-    from foveate.index.ray import RayCluster
-
-    return RayCluster(given.pop("address", None), **given)
 
 
 def _with_lists(paths: list[str]) -> list[str]:

@@ -394,8 +394,8 @@ def _units(request: Request, top_k: int, context: int) -> list[Hit]:
     starts = np.searchsorted(keys, firsts)
     places = zip(starts, np.searchsorted(keys, firsts + _num_inside(rows)), strict=True)
     best = np.array([start + sentence_scores[start:end].argmax() for start, end in places])
-    spans = request.spans(keys_of(rows))
-    shown = _shown(request.engine, [range(x, x + 1) for x in keys[best]], keys[best], context)
+    spans, best_keys = request.spans(keys_of(rows)), keys[best].tolist()
+    shown = _shown(request.engine, [range(x, x + 1) for x in best_keys], best_keys, context)
     hits = [
         Hit(
             spans[key],

@@ -17,6 +17,7 @@ from .tools import Tools
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
+    from foveate.index import Index
     from foveate.inference import Encoder
 
 INSTRUCTIONS = """\
@@ -37,7 +38,7 @@ _READ_ONLY = ToolAnnotations(
 )
 
 
-class _Server(MCPServer):
+class _ToolServer(MCPServer):
     """A server whose errors are one sentence."""
 
     async def call_tool(
@@ -110,14 +111,20 @@ def make_server(
         1. Sea · line 3 · Fish · document 0, sentences 1 to 2
         Cod swim. They eat herring.
     """
-    server = _Server(
+    server = _ToolServer(
         "foveate",
         title="Library of documents",
         instructions=INSTRUCTIONS,
         version=__version__,
         log_level="WARNING",
     )
-    tools = Tools(library, model, rerank, options)
+
+    def open_index() -> "Index":
+        from foveate.index import Index  # takes a moment, and assistants wait for their servers
+
+        return Index.open(library, model=model, **options)
+
+    tools = Tools(open_index, rerank)
     for title, tool in (
         ("Show what there is", tools.outline),
         ("Search the library", tools.search),

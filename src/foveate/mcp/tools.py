@@ -1,10 +1,10 @@
 """The tools of the server, which assistants call."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from os import PathLike
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
     from foveate.index import Index, LibraryDocument
-    from foveate.inference import Encoder
 
 MAX_RESULTS = 50
 MAX_READ = 200
@@ -43,23 +42,17 @@ class Tools:
     """The tools; the docstring of each is what an assistant reads.
 
     Args:
-        library: The folder of the library.
-        model: See `Index.open`.
+        open_index: Opens the library, when a tool is first used.
         rerank: See `Index.search`.
-        options: See `Index.open`.
     """
 
     def __init__(
         self,
-        library: str | PathLike[str],
-        model: "Encoder | str | PathLike[str] | None",
+        open_index: "Callable[[], Index]",
         rerank: "CrossEncoder | str | PathLike[str] | None",
-        options: dict[str, Any],
     ) -> None:
-        self._library = library
-        self._model = model
+        self._open_index = open_index
         self._rerank = rerank
-        self._options = options
         self._opened: Index | None = None
         self._lock = Lock()  # the SDK runs tools in threads, and only one may load the model
 
@@ -194,9 +187,7 @@ class Tools:
     @property
     def _index(self) -> "Index":
         if self._opened is None:
-            from foveate.index import Index
-
-            self._opened = Index.open(self._library, model=self._model, **self._options)
+            self._opened = self._open_index()
         return self._opened
 
     def _number(self, document: int | str | None) -> int | None:

@@ -37,7 +37,7 @@ class _Job:
     future: "Future[Any]" = field(default_factory=Future)
 
 
-class _Worker:
+class _ModelThread:
     """A thread that runs the model on whatever waits, up to a number of characters at once."""
 
     def __init__(self, encoder: Encoder, max_characters: int, name: str) -> None:
@@ -115,8 +115,8 @@ class SharedEncoder(Encoder):
         self.__dict__.update(encoder.__dict__)
         self._max_characters = batch_tokens * _CHARACTERS_PER_TOKEN
         self._max_bytes = vector_bytes
-        self._short = _Worker(encoder, self._max_characters, "foveate-model")
-        self._long = _Worker(encoder, self._max_characters, "foveate-model-long")
+        self._short = _ModelThread(encoder, self._max_characters, "foveate-model")
+        self._long = _ModelThread(encoder, self._max_characters, "foveate-model-long")
         self._lock = threading.Lock()
         self._documents: OrderedDict[int, _Job] = OrderedDict()
 
