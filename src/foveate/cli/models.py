@@ -1,7 +1,7 @@
 """Loading the model that a command uses."""
 
 import logging
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -9,7 +9,7 @@ from foveate.cache import Cache
 from foveate.progress import progress
 from foveate.tasks.parameters import parameter
 
-from .command import Command
+from .command import Command, options
 from .common import open_library, silence
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ class LoadingOptions(Command):
 
     def loading(self) -> dict[str, Any]:
         """Return the options that are given, as those of `Encoder.from_pretrained`."""
-        names = [one.name for one in fields(LoadingOptions) if one.name not in _NOT_OF_ENCODERS]
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value not in (None, False)}
+        names = (one.name for one in options(LoadingOptions) if one.name != "model")
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value not in (None, False)}
 
     def load_encoder(self, cache: Cache | None = None) -> "Encoder":
         """Load an encoder, which keeps the vectors of documents in a cache if it is given one."""
@@ -125,9 +125,6 @@ class LoadingOptions(Command):
     def open_library(self, library: Path) -> "Index":
         """Open a library, which loads torch only when it must."""
         return open_library(library, model=self.model, **self.loading())
-
-
-_NOT_OF_ENCODERS = {"model", *(one.name for one in fields(Command))}
 
 
 def load_reranker(name_or_path: str) -> "Reranker":

@@ -29,15 +29,7 @@ class _LibraryOption(Command):
 
 
 @dataclass(kw_only=True)
-class _LibraryOptions(ConditionParameters, _LibraryOption):
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """The options that choose what is used of a library, as those of `Index.search`."""
-        return {one.name: getattr(self, one.name) for one in options(ConditionParameters)}
-
-
-@dataclass(kw_only=True)
-class SourceOptions(ReadingOptions, LoadingOptions, _LibraryOptions):
+class SourceOptions(ReadingOptions, LoadingOptions, ConditionParameters, _LibraryOption):
     """What is read, either files or a library, and by which model."""
 
     files: list[str] | None = parameter(
@@ -51,6 +43,11 @@ class SourceOptions(ReadingOptions, LoadingOptions, _LibraryOptions):
             self.library = None
         if "model" in self.of_settings and self.library:
             self.model = None
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The options that choose what is used of a library, as those of `Index.search`."""
+        return {one.name: getattr(self, one.name) for one in options(ConditionParameters)}
 
     def check_sources(self) -> None:
         """Check that there are either files or a library, and only options that go with these.

@@ -1,7 +1,7 @@
 """What searching and asking return."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from foveate.documents import Span
 from foveate.tasks.arguments import Unit
@@ -87,7 +87,7 @@ class Hit:
     unit: Unit = "passage"
     copies: tuple[str, ...] = ()
     matches: tuple[WordMatch, ...] = ()
-    sentences: tuple[NearbySentence, ...] = ()
+    sentences: tuple[NearbySentence, ...] = field(default=(), repr=False)
     section_idx: int | None = None
     title: str = ""
     authors: tuple[str, ...] = ()
