@@ -161,7 +161,8 @@ def test_results_are_explained(tmp_path):
     assert where.endswith("sentence 1 · Herrings → herring")
 
 
-def test_results_have_their_places(call):
+def test_results_have_their_places_without_their_documents(call, monkeypatch):
+    monkeypatch.setattr(Index, "document", None)
     text = call("search", query="nets", document="herring", section="counting", top_k=2)
     place = "Herring · line 7 · Methods › Counting · document 1, sentences 2 to 4"
     assert text == f"1. {place}\n{COUNTING}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from foveate.tasks.inspect import Inspection, inspect
     from foveate.tasks.keywords import keywords
     from foveate.tasks.search import search
-    from foveate.tasks.summarize import Summary, SummarySentence, summarize
+    from foveate.tasks.summarize import Summary, summarize
     from foveate.tasks.write import write_answer, write_summary
     from foveate.training import train
 
@@ -39,7 +39,6 @@ _MODULE_OF = {
     "Prompt": "tasks.context",
     "Span": "documents",
     "Summary": "tasks.summarize",
-    "SummarySentence": "tasks.summarize",
     "WordMatch": "tasks.hits",
     "Written": "tasks.citations",
     "WrittenSentence": "tasks.citations",
@@ -72,7 +71,6 @@ __all__ = [
     "Prompt",
     "Span",
     "Summary",
-    "SummarySentence",
     "WordMatch",
     "Written",
     "WrittenSentence",

@@ -114,6 +114,19 @@ def test_what_is_in_a_library_is_shown(foveate, fish, library):
     assert "  Cod (3)\n  Eel (2)\n" in foveate("library", "show", library, fish)[1]
 
 
+@pytest.mark.parametrize("by", ["passage", "section", "document"])
+def test_hits_are_shown_without_their_documents(foveate, fish, library, monkeypatch, by):
+    query = ("search", "small fish", "-k", 1, "--by", by, "--context", 1)
+    monkeypatch.setattr("foveate.index.Index.document", None)
+    code, output, _ = foveate(*query, "--library", library)
+    [hit] = json.loads(foveate(*query, "--library", library, "--json")[1])
+    assert code == 0
+    assert "Cod swim in cold seas." in output
+    assert "Fishermen catch them with nets." in output
+    [expected] = json.loads(foveate(*query, fish, "--json")[1])
+    assert {**hit, "score": None} == {**expected, "score": None}
+
+
 def test_a_library_is_kept_in_order(foveate, fish, library):
     assert foveate("library", "compact", library)[0] == 0
     assert "1 document removed" in foveate("library", "remove", library, fish)[1]

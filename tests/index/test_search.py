@@ -41,6 +41,28 @@ queries = st.one_of(
 )
 
 
+TABLE = """---
+author: [Ada L, Ben M]
+date: 2020-03
+---
+
+# Herring
+
+Herring swim in shoals. They are caught with nets.
+
+| month | catch |
+|---|---|
+| May | 20 herring |
+| June | 30 herring |
+
+Salt keeps them.
+
+## Nets
+
+They are mended.
+"""
+
+
 def assert_same(found, expected, everything, tolerance):
     """Check that hits are those expected, but for the order of scores that are equal."""
     assert len(found) == len(expected)
@@ -50,6 +72,40 @@ def assert_same(found, expected, everything, tolerance):
         score, best = scores[hit.document_idx, hit.span]
         assert hit.score == pytest.approx(score, abs=tolerance)
         assert hit.best.document == best.document
+
+
+def shown(hit):
+    """Return what is shown of a hit besides its span and its score."""
+    document = (hit.title, hit.authors, hit.date, hit.language)
+    return hit.sentences, hit.section_idx, hit.inside, hit.best_idx, document
+
+
+@pytest.mark.parametrize("by", ["passage", "section", "document"])
+def test_hits_are_complete_as_those_of_search(tmp_path, small_encoder, folder, by):
+    (folder / "talk.vtt").write_text(
+        "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ada>Where are the herring?\n\n"
+        "00:03.000 --> 00:04.000\n<v Ben>They are in the nets.\n"
+    )
+    documents = [
+        *read_documents(folder),
+        Document.from_text(TABLE, format="markdown"),
+        Document.from_sections("海", [("魚", "鱈が泳ぐ。鰊を食べる。")], language="ja"),
+    ]
+    index = Index.create(tmp_path / "library", model=small_encoder)
+    index.add(documents)
+    for query in ("Where do herring swim?", "鱈は何を食べる?"):
+        options = {"by": by, "top_k": 99, "context": 2}
+        found = {(hit.span, hit.best): shown(hit) for hit in index.search(query, **options)}
+        expected = {
+            (hit.span, hit.best): shown(hit)
+            for hit in search(query, documents, model=small_encoder, **options)
+        }
+        assert len(found) > 3
+        both = found.keys() & expected.keys()  # scores that are equal but for rounding may differ
+        assert len(both) > 0.8 * len(expected)
+        assert {place: found[place] for place in both} == {x: expected[x] for x in both}
+    with pytest.raises(ValueError, match="context must be at least 0, got -1"):
+        index.search("herring", context=-1)
 
 
 @settings(max_examples=8)

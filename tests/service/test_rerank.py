@@ -1,4 +1,4 @@
-"""What a service reranks: passages where that is asked for, and texts."""
+"""A service reranks passages where that is asked for."""
 
 import pytest
 
@@ -48,20 +48,6 @@ def test_passages_are_reranked_if_that_is_asked_for(path, reranking, small_encod
     index = Index.open(reranking.service.library.index.path, model=small_encoder)
     hits = index.search(QUERY, top_k=3, rerank=reranker)
     assert found(reranking, path, rerank=True) == expected(hits)
-
-
-def test_texts_are_scored_by_the_reranker(reranking, reranker):
-    texts = ["Salt is white.", "The cod eats herring.", "Nets are mended."]
-    request = {"model": "foveate", "query": QUERY, "documents": texts}
-    results = reranking.client.post("/v1/rerank", json=request).json()["results"]
-    scores = reranker.predict([(QUERY, text) for text in texts])
-    order = sorted(range(3), key=lambda i: -scores[i])
-    assert [one["index"] for one in results] == order
-    assert [one["relevance_score"] for one in results] == pytest.approx(
-        [scores[i] for i in order], abs=1e-3
-    )
-    [best] = reranking.client.post("/v1/rerank", json={**request, "top_n": 1}).json()["results"]
-    assert best == results[0]
 
 
 def test_a_multi_vector_model(small_encoder, tmp_path, tokenizer):

@@ -12,26 +12,20 @@ from typer.completion import completion_init, show_callback  # type: ignore[attr
 
 from foveate import __version__
 
-from . import (
-    ask,
-    cache,
-    context,
-    doctor,
-    embed,
-    evaluate,
-    formats,
-    index,
-    inspect,
-    keywords,
-    library,
-    mcp,
-    plot,
-    search,
-    serve,
-    settings,
-    summarize,
-    train,
-)
+from . import cache, doctor, formats, library, plot, settings
+from .ask import AskCommand
+from .command import add
+from .context import ContextCommand
+from .embed import EmbedCommand
+from .evaluate import EvaluateCommand
+from .index import IndexCommand
+from .inspect import InspectCommand
+from .keywords import KeywordsCommand
+from .mcp import McpCommand
+from .search import SearchCommand
+from .serve import ServeCommand
+from .summarize import SummarizeCommand
+from .train import TrainCommand
 
 _log = logging.getLogger(__name__)
 
@@ -58,22 +52,22 @@ app = typer.Typer(
     help="Read long documents on this machine: summarize and search papers, contracts, minutes and "
     "books of any length, and ask them questions.",
 )
-app.command("summarize")(summarize.command)
-app.command("search")(search.command)
-app.command("ask")(ask.command)
-app.command("context")(context.command)
-app.command("index")(index.command)
+add(app, "summarize", SummarizeCommand)
+add(app, "search", SearchCommand)
+add(app, "ask", AskCommand)
+add(app, "context", ContextCommand)
+add(app, "index", IndexCommand)
 app.add_typer(library.app, name="library")
-app.command("mcp")(mcp.command)
+add(app, "mcp", McpCommand)
 app.add_typer(cache.app, name="cache")
-app.command("keywords")(keywords.command)
-app.command("embed")(embed.command)
-app.command("inspect")(inspect.command)
+add(app, "keywords", KeywordsCommand)
+add(app, "embed", EmbedCommand)
+add(app, "inspect", InspectCommand)
 app.add_typer(plot.app, name="plot")
 app.command("formats")(formats.command)
-app.command("serve")(serve.command)
-app.command("train")(train.command)
-app.command("evaluate")(evaluate.command)
+add(app, "serve", ServeCommand)
+add(app, "train", TrainCommand)
+add(app, "evaluate", EvaluateCommand)
 app.command("doctor")(doctor.command)
 
 

@@ -1,45 +1,22 @@
 """`foveate ask`."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Any
 
-import typer
 from rich.markup import escape
 
 from foveate.progress import progress
+from foveate.tasks.parameters import AskParameters, FoundParameters, parameter
 
 from . import common
-from .reading import FilesOrNone, Reading, takes_options
-from .writing import Writing, make_prompt, show_written, written_as_json
+from .command import JSON
+from .models import RERANKER, WRITER, checkpoint, prepare
+from .sources import QuerySourceOptions, say_share_read
+from .writing import WritingOptions, show_written, written_as_json
 
 
-@takes_options
-def command(
-    question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="What to answer, in plain words.")
-    ],
-    files: FilesOrNone = None,
-    top_k: Annotated[
-        int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of passages.")
-    ] = 3,
-    choice: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ANSWER",
-            help="An answer to choose from, for a generative model; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    context: common.Context = 0,
-    model: common.WriterModel = None,
-    rerank: common.Rerank = None,
-    explain: common.Explain = False,
-    json: common.Json = False,
-    *,
-    writing: Writing,
-    library: common.Library,
-    loading: common.Loading,
-    reading: Reading,
-) -> None:
+@dataclass(kw_only=True)
+class AskCommand(QuerySourceOptions, WritingOptions, FoundParameters, AskParameters):
     """Find the passages that answer a question best, with their places, or write an answer.
 
     \b
@@ -52,65 +29,67 @@ def command(
     With --llm, that server's model answers from the context of the question
     (see `foveate context`), and each of its sentences is checked.
     """
-    common.check_query("foveate ask", "question", question, files or [])
-    library.check(files, reading)
-    if (llm := writing.server()) is not None:
-        if choice:
-            raise ValueError("--choice is for a checkpoint that writes itself: leave out --llm")
-        prompt, encoder = make_prompt(
-            question, files, writing.budget, None, model, library, loading, reading
-        )
-        from foveate.tasks.write import write_answer
 
-        with progress("Waiting for the answer", None):
-            answered = write_answer(question, prompt, llm=llm, model=encoder)
-        if json:
-            common.print_json({"question": question, **written_as_json([answered])})
-        else:
-            show_written(answered)
-        return
-    if library.folder is not None:
-        if choice:
-            raise ValueError("--choice is for a generative model, which reads files, not a library")
-        from foveate.tasks.ask import Answer
-
-        index = common.open_library(library.folder, model, loading)
-        hits = index.search(
-            question, top_k=top_k, rerank=rerank, explain=explain, **library.conditions
-        )
-        documents, passages = common.documents_of(library, index, hits)
-        answer = Answer(None, tuple(passages))
-    else:
-        documents = reading.documents(files or [])
-        common.prepare()
-        from foveate.tasks.ask import ask
-
-        if model is not None:
-            from foveate.inference import Answerer  # takes seconds
-
-            loaded = common.load_encoder_or(Answerer, model, loading, reading.cache)
-        else:
-            loaded = common.load_encoder(None, loading, reading.cache)
-        answer = ask(
-            question,
-            documents,
-            top_k=top_k,
-            choices=choice or (),
-            model=loaded,
-            rerank=rerank,
-            explain=explain,
-        )
-    if json:
-        common.print_json(
-            {
-                "question": question,
-                "answer": answer.text,
-                "passages": common.results_as_json(documents, answer.passages, context),
-            }
-        )
-        return
-    if answer.text is not None:
-        common.console.print(f"[bold]{escape(answer.text)}[/bold]\n")
-    common.show_results(
-        documents, answer.passages, context, are_named=library.folder is not None or None
+    choice: list[str] | None = parameter(
+        "An answer to choose from, for a generative model; may be repeated.", None, metavar="ANSWER"
     )
+    model: str | None = checkpoint(WRITER)
+    rerank: str | None = checkpoint(RERANKER)
+    json: bool = parameter(JSON, False)
+
+    def __call__(self) -> None:
+        common.check_query("foveate ask", "question", self.query, self.files)
+        self.check_sources()
+        if (llm := self.server()) is not None:
+            if self.choice:
+                raise ValueError("--choice is for a checkpoint that writes itself: leave out --llm")
+            prompt, encoder = self.make_prompt(self.query, self.budget, thorough=self.thorough)
+            from foveate.tasks.write import write_answer
+
+            with progress("Waiting for the answer", None):
+                answered = write_answer(self.query, prompt, llm=llm, model=encoder)
+            if self.json:
+                common.print_json({"question": self.query, **written_as_json([answered])})
+            else:
+                show_written(answered)
+            return
+        how: dict[str, Any] = {
+            "top_k": self.top_k,
+            "rerank": self.rerank,
+            "explain": self.explain,
+            "context": self.context,
+        }
+        if self.library is not None:
+            if self.choice:
+                raise ValueError(
+                    "--choice is for a generative model, which reads files, not a library"
+                )
+            from foveate.tasks.ask import Answer
+
+            hits = self.open_library(self.library).search(self.query, **how, **self.conditions)
+            self.check_found(hits)
+            answer, num_documents = Answer(None, tuple(hits)), None
+        else:
+            documents = self.read(self.files or [])
+            if self.model is not None:
+                prepare()
+                from foveate.inference import Answerer  # takes seconds
+
+                loaded = self.load_encoder_or(Answerer, self.cache)
+            else:
+                loaded = self.load_encoder(self.cache)
+            from foveate.inference import Encoder
+            from foveate.tasks.ask import ask
+
+            how["thorough"] = self.thorough
+            answer = ask(self.query, documents, choices=self.choice or (), model=loaded, **how)
+            if isinstance(loaded, Encoder):
+                say_share_read(documents, loaded)
+            num_documents = len(documents)
+        if self.json:
+            passages = common.hits_as_json(answer.passages)
+            common.print_json({"question": self.query, "answer": answer.text, "passages": passages})
+            return
+        if answer.text is not None:
+            common.console.print(f"[bold]{escape(answer.text)}[/bold]\n")
+        common.show_hits(answer.passages, num_documents)

@@ -1,44 +1,16 @@
 """`foveate context`."""
 
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
-
-from foveate.tasks.tokens import DEFAULT_TOKENS
+from foveate.tasks.parameters import ContextParameters, parameter
 
 from . import common
-from .reading import FilesOrNone, Reading, takes_options
-from .writing import make_prompt
+from .command import JSON
+from .sources import QuerySourceOptions
 
 
-@takes_options
-def command(
-    query: Annotated[
-        str,
-        typer.Argument(
-            metavar="QUERY", help='What is looked for, in plain words; "" for a digest.'
-        ),
-    ],
-    files: FilesOrNone = None,
-    tokens: Annotated[
-        int, typer.Option("--tokens", "-t", metavar="N", min=1, help="The budget.")
-    ] = DEFAULT_TOKENS,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="What counts tokens: a checkpoint with a tokenizer, a folder or a name on the "
-            "Hugging Face hub, or a tokenizer.json. Default: estimated, one for four bytes.",
-            show_default=False,
-        ),
-    ] = None,
-    model: common.LibraryModel = None,
-    json: common.Json = False,
-    *,
-    library: common.Library,
-    loading: common.Loading,
-    reading: Reading,
-) -> None:
+@dataclass(kw_only=True)
+class ContextCommand(QuerySourceOptions, ContextParameters):
     """Write documents as a prompt of limited length for a language model.
 
     \b
@@ -50,17 +22,31 @@ def command(
     What answers the query is shown in full, what is near to it by its best
     sentences, and the rest by its headings or a count of sentences.
     """
-    about = query if query.strip() else None
-    if about is not None:
-        common.check_query("foveate context", "query", about, files or [])
-    library.check(files, reading)
-    prompt, _ = make_prompt(about, files, tokens, tokenizer, model, library, loading, reading)
-    if json:
-        spans = [
-            {"number": number, **common.span_as_json(span)} for number, span in prompt.spans.items()
-        ]
-        common.print_json(
-            {"query": about, "tokens": prompt.tokens, "text": prompt.text, "sentences": spans}
-        )
-        return
-    print(prompt.text)
+
+    query: str = parameter(
+        'What is looked for, in plain words; "" for a digest.', metavar="QUERY", is_argument=True
+    )
+    tokenizer: str | None = parameter(
+        "What counts tokens: a checkpoint with a tokenizer, a folder or a name on the Hugging Face "
+        "hub, or a tokenizer.json. Default: estimated, one for four bytes.",
+        None,
+        metavar="PATH",
+    )
+    json: bool = parameter(JSON, False)
+
+    def __call__(self) -> None:
+        query = self.query if self.query.strip() else None
+        if query is not None:
+            common.check_query("foveate context", "query", query, self.files)
+        self.check_sources()
+        prompt, _ = self.make_prompt(query, self.tokens, self.tokenizer, thorough=self.thorough)
+        if self.json:
+            spans = [
+                {"number": number, **common.span_as_json(span)}
+                for number, span in prompt.spans.items()
+            ]
+            common.print_json(
+                {"query": query, "tokens": prompt.tokens, "text": prompt.text, "sentences": spans}
+            )
+        else:
+            print(prompt.text)

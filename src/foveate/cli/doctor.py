@@ -6,12 +6,12 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 
 import typer
-from packaging.requirements import Requirement
 
 import foveate
 from foveate.cache import Cache
 
 from . import common
+from .models import prepare
 from .settings import settings, user_file
 
 _COLLECTIONS = ("all", "benchmark", "dev", "docs")
@@ -28,7 +28,7 @@ def command(json: common.Json = False) -> None:
 
     The exit code is 1 if foveate cannot work.
     """
-    common.prepare()
+    prepare()
     import torch
 
     from foveate.inference import default_model_path
@@ -75,6 +75,8 @@ def command(json: common.Json = False) -> None:
 
 def _missing(extra: str) -> list[str]:
     """Return what an extra, or without a name foveate itself, needs and does not find."""
+    from packaging.requirements import Requirement  # takes a moment
+
     missing = []
     for line in requires("foveate") or ():
         one = Requirement(line)

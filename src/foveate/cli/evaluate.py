@@ -1,97 +1,73 @@
 """`foveate evaluate`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 
+from foveate.tasks.parameters import parameter
+
 from . import common
+from .command import JSON, Command
+from .models import DEVICE, prepare
+from .train import OVERRIDES
 
 if TYPE_CHECKING:
     from foveate.evaluation.benchmark import Evaluation
 
 
-def command(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            metavar="RECIPE",
-            help="The recipe that the model was trained with.",
-            show_default=False,
-        ),
-    ],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Files in the recipe's format, by default those that it holds out.",
-            show_default=False,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="PATH",
-            help="Folder of the trained model.",
-            show_default=False,
-        ),
-    ] = None,
-    overrides: common.Overrides = None,
-    beams: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="Number of beams, for a model that generates text."),
-    ] = 1,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Number of examples to score. Default: all.",
-            show_default=False,
-        ),
-    ] = None,
-    predictions: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write what the model predicts for each example, as JSON Lines.",
-            show_default=False,
-        ),
-    ] = None,
-    device: common.Device = None,
-    json: common.Json = False,
-) -> None:
+@dataclass(kw_only=True)
+class EvaluateCommand(Command):
     """Score a model on a benchmark: its summaries, answers or classes.
 
     \b
     foveate evaluate hdt-ed-summarization --model hdt-ed test.jsonl --beams 4
     foveate evaluate vcc-roberta-quality -m quality QuALITY.v1.0.1.dev
     """
-    from foveate.training.recipes import find_recipe
 
-    find_recipe(recipe)  # fails before the Trainer, which takes seconds to import
-    if model is None:
-        raise ValueError("name the folder of the model that the recipe trained, with --model")
-    common.prepare()
-    from foveate.evaluation.benchmark import evaluate
-    from foveate.training import Recipe
-
-    evaluation = evaluate(
-        Recipe.load(recipe, overrides or []),
-        model,
-        files or [],
-        num_beams=beams,
-        limit=limit,
-        device=device,
-        predictions_file=predictions,
+    recipe: str = parameter(
+        "The recipe that the model was trained with.", metavar="RECIPE", is_argument=True
     )
-    if json:
-        common.print_json(_evaluation_as_json(evaluation))
-    else:
-        _show_evaluation(evaluation)
+    files: list[str] | None = parameter(
+        "Files in the recipe's format, by default those that it holds out.",
+        None,
+        metavar="FILE",
+        is_argument=True,
+    )
+    model: str | None = parameter("Folder of the trained model.", None, short="-m", metavar="PATH")
+    overrides: list[str] | None = parameter(OVERRIDES, None, name="set", metavar="ENTRY=VALUE")
+    beams: int = parameter("Number of beams, for a model that generates text.", 1, ge=1)
+    limit: int | None = parameter("Number of examples to score. Default: all.", None, ge=1)
+    predictions: Path | None = parameter(
+        "Also write what the model predicts for each example, as JSON Lines.", None, metavar="FILE"
+    )
+    device: str | None = parameter(DEVICE, None, metavar="NAME")
+    json: bool = parameter(JSON, False)
+
+    def __call__(self) -> None:
+        from foveate.training.recipes import find_recipe
+
+        find_recipe(self.recipe)  # fails before the Trainer, which takes seconds to import
+        if self.model is None:
+            raise ValueError("name the folder of the model that the recipe trained, with --model")
+        prepare()
+        from foveate.evaluation.benchmark import evaluate
+        from foveate.training import Recipe
+
+        evaluation = evaluate(
+            Recipe.load(self.recipe, self.overrides or []),
+            self.model,
+            self.files or [],
+            num_beams=self.beams,
+            limit=self.limit,
+            device=self.device,
+            predictions_file=self.predictions,
+        )
+        if self.json:
+            common.print_json(_evaluation_as_json(evaluation))
+        else:
+            _show_evaluation(evaluation)
 
 
 def _evaluation_as_json(evaluation: "Evaluation") -> dict[str, Any]:

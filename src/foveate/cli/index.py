@@ -3,19 +3,22 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, redirect_stdout, suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from foveate.progress import progress
+from foveate.tasks.parameters import parameter
 
 from . import common
+from .command import JSON
 from .interrupts import EXIT_CODE
-from .reading import ReadingOptions, named_error, say_skipped, standard_input, takes_options
+from .models import ENCODER, OF_LIBRARY, LoadingOptions, checkpoint
+from .reading import FormatOptions, named_error, say_skipped, standard_input
 
 if TYPE_CHECKING:
     from foveate.index import Changes, Index
@@ -28,97 +31,8 @@ _STEP = 200
 """Milliseconds within which changes are taken to be one."""
 
 
-@takes_options
-def command(
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH",
-            help="Files, folders, and patterns in quotes such as 'papers/**/*.pdf'. Folders, "
-            "archives and mailboxes are read completely. - stands for a list of paths on standard "
-            "input, one per line.",
-            show_default=False,
-        ),
-    ],
-    library: Annotated[
-        Path,
-        typer.Option(
-            "--library",
-            "-l",
-            metavar="DIR",
-            help="The folder of the library, or its URL in an object store (s3://…, gs://…, "
-            "az://…), which is created if it does not exist.",
-            show_default=False,
-        ),
-    ],
-    prune: Annotated[
-        bool,
-        typer.Option(
-            "--prune", help="Remove from the library what no longer exists in the folders named."
-        ),
-    ] = False,
-    watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch",
-            help="Go on until Ctrl-C, and bring the library up to date whenever files in the "
-            "folders change. Files that are gone are removed, as with --prune.",
-        ),
-    ] = False,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            metavar="NAME",
-            help="What reads and encodes the files: ray, a cluster. Default: this process.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--address",
-            metavar="ADDRESS",
-            help="Address of the cluster, such as head:6379. Default: the one in RAY_ADDRESS, or "
-            "the one that this machine is part of, or one that is started on this machine.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Number of processes that read and encode. Default: as many as fit.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    cpus_per_worker: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            help="CPUs per worker, and its number of threads. Default: 1.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    gpus_per_worker: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            help="GPUs per worker; with 0.25, four workers share a GPU. Default: 0.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    model: common.LibraryModel = None,
-    json: common.Json = False,
-    *,
-    loading: common.Loading,
-    reading: ReadingOptions,
-) -> None:
+@dataclass(kw_only=True)
+class IndexCommand(FormatOptions, LoadingOptions):
     """Add files to a library on disk, which can then be searched instantly.
 
     \b
@@ -144,38 +58,104 @@ def command(
     foveate index /papers -l papers.library --engine ray --address head:6379
     foveate index /papers -l papers.library --engine ray --gpus-per-worker 0.5
     """
-    cluster = _cluster(
-        engine,
-        loading.device,
-        address=address,
-        workers=workers,
-        cpus_per_worker=cpus_per_worker,
-        gpus_per_worker=gpus_per_worker,
+
+    paths: list[str] = parameter(
+        "Files, folders, and patterns in quotes such as 'papers/**/*.pdf'. Folders, archives and "
+        "mailboxes are read completely. - stands for a list of paths on standard input, one per "
+        "line.",
+        metavar="PATH",
+        is_argument=True,
     )
-    named = _with_lists(paths)
-    if watch and (others := [path for path in named if not Path(path).is_dir()]):
-        raise ValueError(f"--watch goes with folders, and {others[0]} is none: name its folder")
-    options = reading.options()
-    common.silence()
-    from foveate.index import Changes, Index
+    library: Path = parameter(
+        "The folder of the library, or its URL in an object store (s3://…, gs://…, az://…), which "
+        "is created if it does not exist.",
+        short="-l",
+        metavar="DIR",
+    )
+    prune: bool = parameter(
+        "Remove from the library what no longer exists in the folders named.", False
+    )
+    watch: bool = parameter(
+        "Go on until Ctrl-C, and bring the library up to date whenever files in the folders "
+        "change. Files that are gone are removed, as with --prune.",
+        False,
+    )
+    model: str | None = checkpoint(f"{ENCODER}{OF_LIBRARY}")
+    json: bool = parameter(JSON, False)
+    engine: str | None = parameter(
+        "What reads and encodes the files: ray, a cluster. Default: this process.",
+        None,
+        metavar="NAME",
+        panel=_PANEL,
+    )
+    address: str | None = parameter(
+        "Address of the cluster, such as head:6379. Default: the one in RAY_ADDRESS, or the one "
+        "that this machine is part of, or one that is started on this machine.",
+        None,
+        metavar="ADDRESS",
+        panel=_PANEL,
+    )
+    workers: int | None = parameter(
+        "Number of processes that read and encode. Default: as many as fit.",
+        None,
+        metavar="N",
+        panel=_PANEL,
+    )
+    cpus_per_worker: float | None = parameter(
+        "CPUs per worker, and its number of threads. Default: 1.", None, metavar="N", panel=_PANEL
+    )
+    gpus_per_worker: float | None = parameter(
+        "GPUs per worker; with 0.25, four workers share a GPU. Default: 0.",
+        None,
+        metavar="N",
+        panel=_PANEL,
+    )
 
-    if cluster:
-        loading = replace(loading, device="cpu")
-    index = Index.create(library, exist_ok=True, model=model, **loading.options())
-    add = partial(_add, index, named, prune=prune or watch, cluster=cluster, **options)
-    report = partial(_report, index, json=json)
-    if watch:
-        _keep_current(add, report, _changes_in(named, library), strict=reading.strict)
+    def __call__(self) -> None:
+        cluster = self._cluster()
+        named = _with_lists(self.paths)
+        if self.watch and (others := [path for path in named if not Path(path).is_dir()]):
+            raise ValueError(f"--watch goes with folders, and {others[0]} is none: name its folder")
+        reading = self.reading()
+        common.silence()
+        from foveate.index import Changes, Index
 
-    def note(name: str, error: Exception) -> None:
-        reading.failures.append(named_error(name, error))
+        if cluster:
+            self.device = "cpu"
+        index = Index.create(self.library, exist_ok=True, model=self.model, **self.loading())
+        prune = self.prune or self.watch
+        add = partial(_add, index, named, prune=prune, cluster=cluster, **reading)
+        report = partial(_report, index, json=self.json)
+        if self.watch:
+            _keep_current(add, report, _changes_in(named, self.library), strict=self.strict)
 
-    changes = add(on_error=None if reading.strict else note)
-    if changes == Changes(failures=changes.failures) and not prune:
-        nothing = f"there is no file in a format that can be read in {', '.join(named)}"
-        raise reading.failures.pop() if reading.failures else ValueError(nothing)
-    say_skipped(changes.skipped)
-    report(changes)
+        def note(name: str, error: Exception) -> None:
+            self.failures.append(named_error(name, error))
+
+        changes = add(on_error=None if self.strict else note)
+        if changes == Changes(failures=changes.failures) and not self.prune:
+            nothing = f"there is no file in a format that can be read in {', '.join(named)}"
+            raise self.failures.pop() if self.failures else ValueError(nothing)
+        say_skipped(changes.skipped)
+        report(changes)
+
+    def _cluster(self) -> "RayCluster | None":
+        """Return the cluster that the options name, if any."""
+        names = ("address", "workers", "cpus_per_worker", "gpus_per_worker")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.engine is None:
+            if given:
+                raise ValueError(f"--{next(iter(given)).replace('_', '-')} goes with --engine ray")
+            return None
+        if self.engine != "ray":
+            raise ValueError(f"there is no engine {self.engine}: name ray, or leave --engine out")
+        if self.device is not None:
+            raise ValueError(
+                "--device does not go with --engine ray: --gpus-per-worker says where workers run"
+            )
+        from foveate.index.ray import RayCluster
+
+        return RayCluster(given.pop("address", None), **given)
 
 
 def _add(
@@ -296,24 +276,6 @@ def _show(library: "str | Path", changes: "Changes", state: "State") -> None:
         f"{common.count(state.num_sentences, 'sentence')}",
         markup=False,
     )
-
-
-def _cluster(engine: str | None, device: str | None, **options: Any) -> "RayCluster | None":
-    """Return the cluster that the options name, if any."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if engine is None:
-        if given:
-            raise ValueError(f"--{next(iter(given)).replace('_', '-')} goes with --engine ray")
-        return None
-    if engine != "ray":
-        raise ValueError(f"there is no engine {engine}: name ray, or leave --engine out")
-    if device is not None:
-        raise ValueError(
-            "--device does not go with --engine ray: --gpus-per-worker says where workers run"
-        )
-    from foveate.index.ray import RayCluster
-
-    return RayCluster(given.pop("address", None), **given)
 
 
 def _with_lists(paths: list[str]) -> list[str]:

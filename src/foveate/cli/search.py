@@ -1,38 +1,18 @@
 """`foveate search`."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Any
 
-import typer
-
-from foveate.tasks.arguments import Unit
+from foveate.tasks.parameters import FoundParameters, SearchParameters, parameter
 
 from . import common
-from .reading import FilesOrNone, Reading, takes_options
+from .command import JSON
+from .models import RERANKER, checkpoint
+from .sources import QuerySourceOptions, say_share_read
 
 
-@takes_options
-def command(
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="What to look for, in plain words.")
-    ],
-    files: FilesOrNone = None,
-    by: Annotated[
-        Unit,
-        typer.Option(help="What to find. For sections and documents, the best sentence is shown."),
-    ] = "passage",
-    top_k: Annotated[
-        int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of results.")
-    ] = 5,
-    context: common.Context = 0,
-    model: common.LibraryModel = None,
-    rerank: common.Rerank = None,
-    explain: common.Explain = False,
-    json: common.Json = False,
-    *,
-    library: common.Library,
-    loading: common.Loading,
-    reading: Reading,
-) -> None:
+@dataclass(kw_only=True)
+class SearchCommand(QuerySourceOptions, FoundParameters, SearchParameters):
     """Find the passages, sections or documents that match a query best, with their places.
 
     \b
@@ -42,23 +22,34 @@ def command(
     foveate search "Counts of fish. Nets and sonar." papers/ --by document
     foveate search "who pays?" --library work.library --where "format = 'pdf'"
     """
-    common.check_query("foveate search", "query", query, files or [])
-    library.check(files, reading)
-    if library.folder is not None:
-        index = common.open_library(library.folder, model, loading)
-        hits = index.search(
-            query, by=by, top_k=top_k, rerank=rerank, explain=explain, **library.conditions
-        )
-        documents, hits = common.documents_of(library, index, hits)
-    else:
-        documents = reading.documents(files or [])
-        encoder = common.load_encoder(model, loading, reading.cache)
-        from foveate.tasks.search import search
 
-        hits = search(
-            query, documents, by=by, top_k=top_k, model=encoder, rerank=rerank, explain=explain
-        )
-    if json:
-        common.print_json(common.results_as_json(documents, hits, context))
-        return
-    common.show_results(documents, hits, context, are_named=library.folder is not None or None)
+    rerank: str | None = checkpoint(RERANKER)
+    json: bool = parameter(JSON, False)
+
+    def __call__(self) -> None:
+        common.check_query("foveate search", "query", self.query, self.files)
+        self.check_sources()
+        how: dict[str, Any] = {
+            "by": self.by,
+            "top_k": self.top_k,
+            "rerank": self.rerank,
+            "explain": self.explain,
+            "context": self.context,
+        }
+        if self.library is not None:
+            index = self.open_library(self.library)
+            hits = index.search(self.query, **how, **self.conditions)
+            self.check_found(hits)
+            num_documents = None
+        else:
+            documents = self.read(self.files or [])
+            encoder = self.load_encoder(self.cache)
+            from foveate.tasks.search import search
+
+            hits = search(self.query, documents, model=encoder, thorough=self.thorough, **how)
+            say_share_read(documents, encoder)
+            num_documents = len(documents)
+        if self.json:
+            common.print_json(common.hits_as_json(hits))
+        else:
+            common.show_hits(hits, num_documents)

@@ -1,61 +1,17 @@
 """`foveate serve`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from foveate.tasks.parameters import parameter
 
-from . import common
-from .reading import takes_options
-from .writing import Llm, LlmModel, language_model
+from .listening import ListeningOptions
+from .models import ENCODER, OF_LIBRARY, RERANKER, LoadingOptions, checkpoint, load_reranker
+from .writing import ServerOptions
 
 
-@takes_options
-def command(
-    library: Annotated[
-        Path | None,
-        typer.Option(
-            "--library",
-            "-l",
-            metavar="DIR",
-            help="Library built by `foveate index`, to search and read. Default: only uploads.",
-            show_default=False,
-        ),
-    ] = None,
-    host: common.Host = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 picks a free one.")
-    ] = 8321,
-    token: common.Token = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL",
-            help="A site whose pages may use the service, and whose name a proxy may pass on, such "
-            "as https://example.org; may be repeated. Default: none.",
-            show_default=False,
-        ),
-    ] = None,
-    max_mb: Annotated[int, typer.Option(metavar="N", min=1, help="Largest request, in MiB.")] = 64,
-    max_pages: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Longest PDF, in pages.")
-    ] = 5000,
-    timeout: Annotated[
-        int, typer.Option(metavar="SECONDS", min=1, help="Time after which a request is abandoned.")
-    ] = 300,
-    keep: Annotated[
-        int,
-        typer.Option(
-            metavar="MINUTES", min=1, help="Time after which an unused upload is forgotten."
-        ),
-    ] = 60,
-    llm: Llm = None,
-    llm_model: LlmModel = None,
-    model: common.LibraryModel = None,
-    rerank: common.Rerank = None,
-    *,
-    loading: common.Loading,
-) -> None:
+@dataclass(kw_only=True)
+class ServeCommand(LoadingOptions, ServerOptions, ListeningOptions):
     """Serve documents to the browser and to programs: search, ask, summarize, embed.
 
     The page is at http://127.0.0.1:8321, the description of the API at
@@ -68,39 +24,60 @@ def command(
     foveate serve --library papers.library --port 9000
     FOVEATE_TOKEN=… foveate serve --host 0.0.0.0 --library papers.library
     """
-    from foveate.service.server import check_address, check_origins, listen, run
 
-    check_address(host, token)
-    check_origins(allow_origin or ())
-    written_by = language_model(llm, llm_model)
-    opened = listen(host, port)
-    with opened:
-        index = common.open_library(library, model, loading) if library else None
-        encoder = index.encoder if index else common.load_encoder(model, loading)
-        reranker = common.load_reranker(rerank) if rerank else None
-        from foveate.service.app import create_app
-        from foveate.service.guard import LOOPBACK_NAMES, is_loopback
-        from foveate.service.limits import Limits
+    library: Path | None = parameter(
+        "Library built by `foveate index`, to search and read. Default: only uploads.",
+        None,
+        short="-l",
+        metavar="DIR",
+    )
+    port: int = parameter("Port; 0 picks a free one.", 8321, ge=0, le=65535)
+    allow_origin: list[str] | None = parameter(
+        "A site whose pages may use the service, and whose name a proxy may pass on, such as "
+        "https://example.org; may be repeated. Default: none.",
+        None,
+        metavar="URL",
+    )
+    max_mb: int = parameter("Largest request, in MiB.", 64, ge=1)
+    max_pages: int = parameter("Longest PDF, in pages.", 5000, ge=1)
+    timeout: int = parameter(
+        "Time after which a request is abandoned.", 300, ge=1, metavar="SECONDS"
+    )
+    keep: int = parameter(
+        "Time after which an unused upload is forgotten.", 60, ge=1, metavar="MINUTES"
+    )
+    model: str | None = checkpoint(f"{ENCODER}{OF_LIBRARY}")
+    rerank: str | None = checkpoint(RERANKER)
 
-        app = create_app(
-            encoder,
-            library=library,
-            limits=Limits(
-                body_bytes=max_mb * 2**20,
-                pages=max_pages,
-                request_seconds=timeout,
-                upload_seconds=60 * keep,
-            ),
-            token=token,
-            allowed_hosts=[*LOOPBACK_NAMES, host] if is_loopback(host) else None,
-            allowed_origins=allow_origin or (),
-            model_name=_model_name(model),
-            llm=written_by,
-            reranker=reranker,
-        )
-        address = f"[{host}]" if ":" in host else host
-        url = f"http://{address}:{opened.getsockname()[1]}"
-        run(app, opened, lambda: common.console.print(f"foveate serves {url}", markup=False))
+    def __call__(self) -> None:
+        from foveate.service.server import check_origins
+
+        check_origins(self.allow_origin or ())
+        llm = self.server()
+        with self.listen(self.port) as opened:
+            index = self.open_library(self.library) if self.library else None
+            encoder = index.encoder if index else self.load_encoder()
+            reranker = load_reranker(self.rerank) if self.rerank else None
+            from foveate.service.app import create_app
+            from foveate.service.limits import Limits
+
+            app = create_app(
+                encoder,
+                library=self.library,
+                limits=Limits(
+                    body_bytes=self.max_mb * 2**20,
+                    pages=self.max_pages,
+                    request_seconds=self.timeout,
+                    upload_seconds=60 * self.keep,
+                ),
+                token=self.token,
+                allowed_hosts=self.allowed_hosts,
+                allowed_origins=self.allow_origin or (),
+                model_name=_model_name(self.model),
+                llm=llm,
+                reranker=reranker,
+            )
+            self.serve(app, opened)
 
 
 def _model_name(model: str | None) -> str:

@@ -1,63 +1,65 @@
-"""Shared by the commands that make prompts and have language models on servers write."""
+"""Shared by the commands that have language models on servers write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from foveate.tasks.parameters import parameter
 from foveate.tasks.tokens import DEFAULT_TOKENS
 
 from . import common
-from .reading import Reading
+from .command import Command
 
 if TYPE_CHECKING:
-    from foveate.inference import LLM, Encoder
+    from foveate.inference import LLM
     from foveate.tasks.citations import Written, WrittenSentence
-    from foveate.tasks.context import Prompt
 
 _PANEL = "Language models on servers"
 
-Llm = Annotated[
-    str | None,
-    typer.Option(
-        "--llm",
-        metavar="URL",
-        help="Server with OpenAI's API (Ollama, vLLM, llama.cpp …) whose model writes from "
-        "documents, such as http://localhost:11434/v1. A key goes into the environment variable "
+
+@dataclass(kw_only=True)
+class ServerOptions(Command):
+    """The options that name a language model on a server."""
+
+    llm: str | None = parameter(
+        "Server with OpenAI's API (Ollama, vLLM, llama.cpp …) whose model writes from documents, "
+        "such as http://localhost:11434/v1. A key goes into the environment variable "
         "FOVEATE_LLM_KEY. Default: none, and nothing leaves this machine.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
-LlmModel = Annotated[
-    str | None,
-    typer.Option(
-        "--llm-model",
-        metavar="NAME",
-        help="Name of the model there.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
+        None,
+        metavar="URL",
+        panel=_PANEL,
+    )
+    llm_model: str | None = parameter(
+        "Name of the model there.", None, metavar="NAME", panel=_PANEL
+    )
+
+    def server(self) -> "LLM | None":
+        """Return the model; None if no server is named.
+
+        Raises:
+            ValueError: Only one of the two is given.
+        """
+        if self.llm is None and self.llm_model is None:
+            return None
+        if self.llm is None:
+            raise ValueError("--llm-model goes with --llm: name a server")
+        if not self.llm_model:
+            raise ValueError("--llm needs --llm-model: name a model that the server has")
+        from foveate.inference.llm import LLM
+
+        return LLM(self.llm, self.llm_model)
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """The options that name a language model which writes, and say what it gets."""
+@dataclass(kw_only=True)
+class WritingOptions(ServerOptions):
+    """Those options, and what the model gets."""
 
-    llm: Llm = None
-    llm_model: LlmModel = None
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help=f"Longest prompt that it gets, by estimate. Default: {DEFAULT_TOKENS}.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
+    tokens: int | None = parameter(
+        f"Longest prompt that it gets, by estimate. Default: {DEFAULT_TOKENS}.",
+        None,
+        ge=1,
+        panel=_PANEL,
+    )
 
     @property
     def budget(self) -> int:
@@ -68,52 +70,12 @@ class Writing:
         """Return the model; None if no server is named.
 
         Raises:
-            ValueError: See `language_model`; or there is a budget without a server.
+            ValueError: See `ServerOptions`; or there is a budget without a server.
         """
-        found = language_model(self.llm, self.llm_model)
+        found = super().server()
         if found is None and self.tokens is not None:
             raise ValueError("--tokens goes with --llm: name a server")
         return found
-
-
-def language_model(url: str | None, name: str | None) -> "LLM | None":
-    """Return the model on a server; None if no server is named.
-
-    Raises:
-        ValueError: Only one of the two is given.
-    """
-    if url is None and name is None:
-        return None
-    if url is None:
-        raise ValueError("--llm-model goes with --llm: name a server")
-    if not name:
-        raise ValueError("--llm needs --llm-model: name a model that the server has")
-    from foveate.inference.llm import LLM
-
-    return LLM(url, name)
-
-
-def make_prompt(
-    query: str | None,
-    files: list[str] | None,
-    tokens: int,
-    tokenizer: str | None,
-    model: str | None,
-    library: common.Library,
-    loading: common.Loading,
-    reading: Reading,
-) -> "tuple[Prompt, Encoder]":
-    """Show files or a library within a budget, and return the encoder too."""
-    if library.folder is not None:
-        index = common.open_library(library.folder, model, loading)
-        prompt = index.context(query, tokens=tokens, tokenizer=tokenizer, **library.conditions)
-        return prompt, index.encoder
-    documents = reading.documents(files or [])
-    encoder = common.load_encoder(model, loading, reading.cache)
-    from foveate.tasks.context import context
-
-    prompt = context(query, documents, tokens=tokens, tokenizer=tokenizer, model=encoder)
-    return prompt, encoder
 
 
 def show_written(written: "Written") -> None:

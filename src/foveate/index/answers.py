@@ -1,6 +1,6 @@
 """Summaries and prompts of a library."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,22 +16,13 @@ from foveate.index.vectors import read_vectors
 from foveate.inference import Encoder
 from foveate.tasks.candidates import candidates
 from foveate.tasks.context import Prompt, fit, weigh
+from foveate.tasks.hits import Hit
 from foveate.tasks.prompt import outline
-from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence, choose, extract
+from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, choose, extract
+from foveate.tasks.surroundings import completed
 from foveate.tasks.tokens import Counter
 
 _DOCUMENTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class LibrarySentence(SummarySentence):
-    """A sentence of a summary of a library.
-
-    Attributes:
-        document_idx: The number of its document, as `Index.document` takes it.
-    """
-
-    document_idx: int
 
 
 def only_document(engine: Engine, condition: Any) -> int:
@@ -57,6 +48,7 @@ def summarize(
     sentences: int | None,
     words: int | None,
     condition: Any,
+    context: int,
 ) -> Summary:
     """Choose sentences about a query from the documents that match it best, or of one document.
 
@@ -69,6 +61,7 @@ def summarize(
         sentences: Budget in sentences.
         words: Budget in words instead.
         condition: What the sentences that may be chosen satisfy.
+        context: See `foveate.summarize`.
 
     Returns:
         The summary. Sentences of the same document are kept together, in its order; those of the
@@ -80,21 +73,23 @@ def summarize(
     if query is None:
         number = only_document(engine, condition)
         document, vectors = read_document(engine, number), read_vectors(engine, number)
-        summary = extract(document, vectors, encoder, sentences=sentences, words=words)
-        of_document = [LibrarySentence(x.span, x.score, number) for x in summary.sentences]
-        return Summary(summary.text, tuple(of_document))
+        summary = extract(
+            document, vectors, encoder, sentences=sentences, words=words, context=context
+        )
+        numbered = (replace(one, document_idx=number) for one in summary.sentences)
+        return Summary(summary.text, tuple(numbered))
     if not engine.state.num_documents:
         return Summary("", ())
     request = LibraryQuery(query, engine, encoder, "document", condition)
-    documents, _, inside = request.units(_DOCUMENTS)
-    if not documents.num_rows:
+    found, _, inside = request.units(_DOCUMENTS)
+    if not found.num_rows:
         return Summary("", ())
+    documents = {n: read_document(engine, n) for n in documents_of(keys_of(found)).tolist()}
     keys: list[int] = []
     spans: list[Span] = []
     numbers: list[int] = []
     allowed = set(inside["key"].to_pylist())
-    for number in documents_of(keys_of(documents)).tolist():
-        document = read_document(engine, number)
+    for number, document in documents.items():
         document_spans = document.spans()
         chosen_from = list(candidates(document, skip_backchannels=False))
         of_document = pack_keys(number, "sentence", chosen_from).tolist()
@@ -117,9 +112,9 @@ def summarize(
     )
     in_order_of_choice = list(dict.fromkeys(numbers[i] for i in chosen))
     chosen.sort(key=lambda i: (in_order_of_choice.index(numbers[i]), i))
-    picked = tuple(LibrarySentence(spans[i], float(scores[i]), numbers[i]) for i in chosen)
-    texts = (one.span.text for one in picked)
-    return Summary(join_sentences(texts, language_of(engine)), picked)
+    picked = [Hit(spans[i], spans[i], float(scores[i]), numbers[i]) for i in chosen]
+    text = join_sentences((one.text for one in picked), language_of(engine))
+    return Summary(text, tuple(completed(picked, documents, context)))
 
 
 def context(

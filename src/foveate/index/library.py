@@ -24,7 +24,14 @@ from foveate.index.sources import find_sources, is_under, is_url
 from foveate.index.state import LibraryDocument, LibraryError, ModelRecord, State, check_model
 from foveate.index.units import group_files
 from foveate.index.writer import Writer, writing
-from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
+from foveate.tasks.arguments import (
+    Unit,
+    check_budget,
+    check_context,
+    check_query,
+    check_top_k,
+    check_unit,
+)
 from foveate.tasks.explain import check_tokens
 from foveate.tasks.hits import Hit
 from foveate.tasks.rerank import RERANKED, load_reranker
@@ -291,6 +298,7 @@ class Index:
         top_k: int = 5,
         rerank: "Reranker | str | PathLike[str] | None" = None,
         explain: bool = False,
+        context: int = 0,
         **conditions: Unpack[Conditions],
     ) -> list[Hit]:
         """Find what best matches a query, by meaning and by words.
@@ -304,6 +312,7 @@ class Index:
             top_k: Number of hits.
             rerank: See `foveate.search`.
             explain: See `foveate.search`.
+            context: See `foveate.search`.
             conditions: What the sentences must satisfy, see `foveate.index.conditions.Conditions`.
                 Sections and documents are found if one of their sentences does.
 
@@ -320,6 +329,7 @@ class Index:
         check_query(query)
         check_top_k(top_k)
         check_unit(by)
+        check_context(context)
         if rerank is not None:
             rerank = load_reranker(rerank, by)
         if explain:
@@ -329,7 +339,7 @@ class Index:
 
         hits, encoded = self._read(
             lambda engine: find(
-                query, engine, encoder, by, number, as_condition(engine, **conditions)
+                query, engine, encoder, by, number, as_condition(engine, **conditions), context
             )
         )
         if rerank is not None:
@@ -344,6 +354,7 @@ class Index:
         *,
         sentences: int | None = None,
         words: int | None = None,
+        context: int = 0,
         **conditions: Unpack[Conditions],
     ) -> "Summary":
         """Summarize what the library says about something, or a document of it.
@@ -357,11 +368,12 @@ class Index:
             query: What the summary should be about.
             sentences: Budget in sentences; 5 by default.
             words: Budget in words instead.
+            context: See `foveate.search`.
             conditions: See `search`.
 
         Returns:
-            The summary. Its sentences are `LibrarySentence`s; those of the same document are kept
-            together.
+            The summary. Sentences of the same document, whose number `Hit.document_idx` is, are
+            kept together.
 
         Raises:
             ValueError: Both budgets are given, or one is below 1; there is no query, and not one
@@ -376,7 +388,13 @@ class Index:
 
         return self._read(
             lambda engine: summarize(
-                query, engine, encoder, sentences, words, as_condition(engine, **conditions)
+                query,
+                engine,
+                encoder,
+                sentences,
+                words,
+                as_condition(engine, **conditions),
+                context,
             )
         )
 

@@ -19,6 +19,7 @@ from foveate.index.engine import Engine
 from foveate.index.schema import TERMS, pack_keys, schema
 from foveate.index.sources import FileRecord
 from foveate.tasks.bm25 import hash_term
+from foveate.tasks.surroundings import sentence_separators
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import Level
 
@@ -99,11 +100,13 @@ def _records(
         "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode()),
         **_terms("document", [outline, *sentence_terms]),
     }
+    separators = sentence_separators(document)
     for position, span in enumerate(spans):
         yield {
             **common,
             **_place(number, "sentence", position, span),
             "section_position": int(section_of[position]),
+            "begins_line": separators[position] == "\n",
             **_terms("sentence", [sentence_terms[position]]),
         }
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from foveate.tasks.weights import Level
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 LEVELS: Final[tuple[Level, ...]] = ("sentence", "section", "document")
 
@@ -87,6 +87,7 @@ def schema(dimension: int | None) -> pa.Schema:
             ("level", pa.string()),
             ("position", pa.int32()),  # among those of its level in the document
             ("section_position", pa.int32()),  # of the section that a sentence is directly in
+            ("begins_line", pa.bool_()),  # of a sentence, see NearbySentence.separator
             ("first_sentence", pa.int32()),  # position of the first one in a section
             ("own_sentences", pa.int32()),  # number of those directly in a section or document
             ("all_sentences", pa.int32()),  # the same with those of subsections

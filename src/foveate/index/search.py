@@ -5,7 +5,7 @@ its rarest words. All of these are then scored as `foveate.tasks.relevance` scor
 the terms of a text and the counts of `foveate.index.statistics`, and nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
+from foveate.documents.sentences import join_sentences
 from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, keys_of, of_level
 from foveate.index.rows import SPAN_COLUMNS, spans_of
 from foveate.index.schema import (
@@ -30,7 +31,7 @@ from foveate.index.schema import (
 from foveate.tasks.arguments import Unit
 from foveate.tasks.bm25 import Words
 from foveate.tasks.explain import explain
-from foveate.tasks.hits import Hit
+from foveate.tasks.hits import Hit, NearbySentence
 from foveate.tasks.passages import MAX_SENTENCES, join_spans, num_words, windows
 from foveate.tasks.scorer import EncodedQuery, Scorer
 from foveate.tasks.weights import Level, is_likely, weighted_mean, with_names
@@ -74,6 +75,9 @@ _ORDER = ("file", "member", "key")
 """The order of what matches equally."""
 
 _NEIGHBOURS = (*_SCORED, "file", "member", "text", "language", "content_hash")
+_SHOWN = ("section_position", "begins_line", "title", "authors", "date", "language")
+"""What is shown of a sentence, besides its span."""
+
 _SIZES = ("first_sentence", "own_sentences", "all_sentences")
 
 
@@ -303,6 +307,7 @@ def find(
     by: Unit,
     top_k: int,
     condition: Any,
+    context: int,
 ) -> tuple[list[Hit], EncodedQuery | None]:
     """Find what best matches a query, among the sentences that satisfy a condition.
 
@@ -313,7 +318,7 @@ def find(
         return [], None
     request = LibraryQuery(query, engine, encoder, by, condition)
     find_hits = _passages if by == "passage" else _units
-    return find_hits(request, top_k), request.query
+    return find_hits(request, top_k, context), request.query
 
 
 def explained(
@@ -335,7 +340,7 @@ def explained(
     return explain(query.text, query.tokens, hits, of_hits, query.language, encoder)
 
 
-def _passages(request: LibraryQuery, top_k: int) -> list[Hit]:
+def _passages(request: LibraryQuery, top_k: int, context: int) -> list[Hit]:
     """Return the passages of sentences that match best; see `tasks.passages`."""
     # Each passage may take the best sentences that others would start from, but few take many.
     for number in (_BEST_PER_PASSAGE * top_k, MAX_SENTENCES * top_k):
@@ -353,19 +358,25 @@ def _passages(request: LibraryQuery, top_k: int) -> list[Hit]:
         _, last_best, _ = found[-1]
         if len(found) == top_k and scores[last_best] >= best["score"][-1].as_py():
             break
-    shown = np.unique(np.concatenate([keys[first : last + 1] for first, _, last in found]))
-    spans = request.spans(shown)
+    quoted = [range(keys[first], keys[last] + 1) for first, _, last in found]
+    places = [best_one for _, best_one, _ in found]
+    shown = _shown(request.engine, quoted, keys[places].tolist(), context)
     hits = [
         Hit(
-            join_spans(
-                [spans[key] for key in keys[first : last + 1].tolist()], languages[best_one]
-            ),
-            spans[int(keys[best_one])],
-            float(scores[best_one]),
-            int(documents_of(keys[best_one])),
-            is_likely(float(scores[best_one]), request.encoder),
+            join_spans(inside, fields["language"]),
+            score=score,
+            document_idx=number,
+            likely=is_likely(score, request.encoder),
+            section_idx=section_idx,
+            **fields,
         )
-        for first, best_one, last in found
+        for (inside, fields), score, number, section_idx in zip(
+            shown,
+            scores[places].tolist(),
+            documents_of(keys[places]).tolist(),
+            positions_of(sections[places]).tolist(),
+            strict=True,
+        )
     ]
     return _with_copies(hits, request.engine, copied)
 
@@ -379,7 +390,7 @@ def _around(request: LibraryQuery, sentences: pa.Table) -> pa.Table:
     return rows.filter(pa.array(np.isin(_section_keys(rows), _section_keys(sentences))))
 
 
-def _units(request: LibraryQuery, top_k: int) -> list[Hit]:
+def _units(request: LibraryQuery, top_k: int, context: int) -> list[Hit]:
     """Return the sections or documents that match best, with the best sentence in each."""
     rows, scores, inside = request.units(top_k)
     if not rows.num_rows:
@@ -389,26 +400,74 @@ def _units(request: LibraryQuery, top_k: int) -> list[Hit]:
     starts = np.searchsorted(keys, firsts)
     places = zip(starts, np.searchsorted(keys, firsts + _num_inside(rows)), strict=True)
     best = np.array([start + sentence_scores[start:end].argmax() for start, end in places])
-    spans = request.spans(np.unique(np.concatenate([keys_of(rows), keys[best]])))
+    spans, best_keys = request.spans(keys_of(rows)), keys[best].tolist()
+    shown = _shown(request.engine, [range(x, x + 1) for x in best_keys], best_keys, context)
     hits = [
         Hit(
             spans[key],
-            spans[best_key],
-            score,
-            number,
-            is_likely(best_score, request.encoder),
-            request.by,
+            score=score,
+            document_idx=number,
+            likely=is_likely(best_score, request.encoder),
+            unit=request.by,
+            section_idx=position if request.by == "section" else None,
+            **fields,
         )
-        for key, best_key, score, number, best_score in zip(
+        for (_, fields), key, score, number, position, best_score in zip(
+            shown,
             rows["key"].to_pylist(),
-            keys[best].tolist(),
             scores.tolist(),
             documents_of(keys_of(rows)).tolist(),
+            positions_of(keys_of(rows)).tolist(),
             sentence_scores[best].tolist(),
             strict=True,
         )
     ]
     return _with_copies(hits, request.engine, request.copied)
+
+
+def _shown(
+    engine: Engine, quoted: Sequence[range], best: Sequence[int], context: int
+) -> Iterator[tuple[list[Span], dict[str, Any]]]:
+    """Yield the spans of the sentences of each hit, and the fields that hits have of their rows.
+
+    Args:
+        engine: The library.
+        quoted: The keys of the sentences of each hit.
+        best: The key of the best of them.
+        context: Number of sentences of the same section to show on either side.
+    """
+    around = [range(its.start - context, its.stop + context) for its in quoted]
+    keys = np.unique(np.concatenate([np.arange(its.start, its.stop) for its in around]))
+    keys = keys[positions_of(keys) < 2**29]  # the others are of no row
+    rows = engine.fetch(keys, ["key", *_SHOWN, *SPAN_COLUMNS])
+    at = {row["key"]: row for row in rows.select(["key", *_SHOWN]).to_pylist()}
+    spans = dict(zip(rows["key"].to_pylist(), spans_of(rows), strict=True))
+    position_of = dict(zip(keys.tolist(), positions_of(keys).tolist(), strict=True))
+    for its, best_key, wider in zip(quoted, best, around, strict=True):
+        row = at[best_key]
+        space = join_sentences(("", ""), row["language"])
+        sentences = [
+            NearbySentence(
+                spans[key],
+                key == best_key,
+                "\n" if at[key]["begins_line"] else space,
+                position_of[key],
+                row["section_position"],
+            )
+            for key in wider
+            if key in at and at[key]["section_position"] == row["section_position"]
+        ]
+        yield (
+            [spans[key] for key in its],
+            {
+                "best": spans[best_key],
+                "sentences": tuple(sentences),
+                "title": row["title"],
+                "authors": tuple(row["authors"]),
+                "date": row["date"],
+                "language": row["language"],
+            },
+        )
 
 
 @lru_cache(maxsize=1)

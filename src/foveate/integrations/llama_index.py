@@ -141,7 +141,7 @@ class FoveateNodeParser(NodeParser):
         return list(nodes)
 
     def _nodes(
-        self, document: Document, source: BaseNode, parts: Sequence["_Part"]
+        self, document: Document, source: BaseNode, parts: Sequence["_NodePart"]
     ) -> list[TextNode]:
         """Return the nodes of the parts of a document, not yet related to each other."""
         spans = [part.span for part in parts]
@@ -320,7 +320,7 @@ class FoveateRetriever(BaseRetriever):
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
-class _Part(NamedTuple):
+class _NodePart(NamedTuple):
     """A part of a document that becomes a node.
 
     Attributes:
@@ -336,20 +336,20 @@ class _Part(NamedTuple):
     parent: int
 
 
-def _parts(document: Document, max_characters: int) -> Iterator[_Part]:
+def _parts(document: Document, max_characters: int) -> Iterator[_NodePart]:
     """Visit the parts of a document in reading order."""
-    yield _Part("document", document.span(0, len(document.text)), 0, -1)
+    yield _NodePart("document", document.span(0, len(document.text)), 0, -1)
     around = [0]  # indices of the document and of the sections around the current one
     num_parts = 1
     sentences = iter(document.spans())
     for (path, section), span in zip(document.walk(), document.section_spans(), strict=True):
         depth = len(path)
         del around[depth:]
-        yield _Part("section", span, depth, around[-1])
+        yield _NodePart("section", span, depth, around[-1])
         around.append(num_parts)
         num_parts += 1
         for passage in _passages(section, sentences, max_characters, document.language):
-            yield _Part("passage", passage, depth + 1, around[-1])
+            yield _NodePart("passage", passage, depth + 1, around[-1])
             num_parts += 1
 
 

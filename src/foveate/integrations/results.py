@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document, Span
 from foveate.documents.structure import format_path
-from foveate.tasks.hits import Hit
+from foveate.tasks.hits import Hit, join_nearby
 from foveate.tasks.surroundings import surroundings
 
 if TYPE_CHECKING:
@@ -37,14 +37,19 @@ def find(index: "Index", query: str, **options: Any) -> list[Result]:
         options: Those of `Index.search`.
     """
     hits = index.search(query, **options)
-    results: dict[int, Result] = {}
-    for number in {hit.document_idx for hit in hits}:
-        document = index.document(number)
-        own = [i for i, hit in enumerate(hits) if hit.document_idx == number]
-        texts = texts_of(document, [hits[i].span for i in own])
-        for i, text in zip(own, texts, strict=True):
-            results[i] = Result(text, hits[i], span_metadata(hits[i].span, document))
-    return [results[i] for i in range(len(hits))]
+    # Of sections and documents, hits have the best sentence alone.
+    numbers = {hit.document_idx for hit in hits if hit.unit != "passage"}
+    documents = {number: index.document(number) for number in numbers}
+    return [
+        Result(
+            join_nearby(hit.sentences)
+            if hit.unit == "passage"
+            else texts_of(documents[hit.document_idx], [hit.span])[0],
+            hit,
+            span_metadata(hit.span, hit),
+        )
+        for hit in hits
+    ]
 
 
 def texts_of(document: Document, spans: Sequence[Span]) -> list[str]:
@@ -52,18 +57,15 @@ def texts_of(document: Document, spans: Sequence[Span]) -> list[str]:
 
     The text of a span of a section or document is only its title.
     """
-    return [
-        "".join(one.separator + one.span.text for one in sentences).strip()
-        for sentences in surroundings(document, spans, 0)
-    ]
+    return [join_nearby(sentences) for sentences in surroundings(document, spans, 0)]
 
 
-def span_metadata(span: Span, document: Document) -> dict[str, Any]:
+def span_metadata(span: Span, of: Document | Hit) -> dict[str, Any]:
     """Describe a place by strings and numbers, which every vector store takes.
 
     Args:
         span: The place.
-        document: Its document.
+        of: Its document, or the hit.
 
     Returns:
         `source`, `title`, `authors`, `date`, `section_path`, `page`, `place`, `speaker`, `start`
@@ -71,9 +73,9 @@ def span_metadata(span: Span, document: Document) -> dict[str, Any]:
     """
     fields = {
         "source": span.document,
-        "title": document.title,
-        "authors": "; ".join(document.authors),
-        "date": document.date,
+        "title": of.title,
+        "authors": "; ".join(of.authors),
+        "date": of.date,
         "section_path": format_path(span.path),
         "page": span.page,
         "place": span.place,

@@ -1,6 +1,7 @@
 """The server: which tools it has, and how their errors are worded."""
 
 import inspect
+from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from .tools import Tools
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
+    from foveate.index import Index
     from foveate.inference import Encoder
 
 INSTRUCTIONS = """\
@@ -36,7 +38,7 @@ _READ_ONLY = ToolAnnotations(
 )
 
 
-class _Server(MCPServer):
+class _ToolServer(MCPServer):
     """A server whose errors are one sentence."""
 
     async def call_tool(
@@ -51,15 +53,23 @@ class _Server(MCPServer):
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, ValidationError):
-                sentence = "; ".join(
-                    f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}"
-                    for fault in cause.errors()
-                )
+                sentence = "; ".join(_fault(fault, known) for fault in cause.errors())
             elif isinstance(cause, _EXPECTED):
                 sentence = " ".join(str(cause).split())
             else:
                 raise
             return _error(sentence)
+
+
+def _fault(fault: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """Say what is wrong with an argument, whose schema is among those of the known ones."""
+    if fault["type"] not in ("greater_than_equal", "less_than_equal"):
+        return f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}"
+    name = fault["loc"][0]
+    limits = known[name].get("anyOf", [known[name]])[0]
+    least, most = limits["minimum"], limits.get("maximum")
+    within = f"at least {least}" if most is None else f"from {least} to {most}"
+    return f"{name} must be {within}, got {fault['input']}"
 
 
 def _error(sentence: str) -> CallToolResult:
@@ -101,14 +111,20 @@ def make_server(
         1. Sea · line 3 · Fish · document 0, sentences 1 to 2
         Cod swim. They eat herring.
     """
-    server = _Server(
+    server = _ToolServer(
         "foveate",
         title="Library of documents",
         instructions=INSTRUCTIONS,
         version=__version__,
         log_level="WARNING",
     )
-    tools = Tools(library, model, rerank, options)
+
+    def open_index() -> "Index":
+        from foveate.index import Index  # takes a moment, and assistants wait for their servers
+
+        return Index.open(library, model=model, **options)
+
+    tools = Tools(open_index, rerank)
     for title, tool in (
         ("Show what there is", tools.outline),
         ("Search the library", tools.search),

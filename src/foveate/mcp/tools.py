@@ -1,10 +1,10 @@
 """The tools of the server, which assistants call."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from os import PathLike
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -12,6 +12,13 @@ from foveate.documents import Document, Section, Span
 from foveate.documents.structure import format_path
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import format_matches
+from foveate.tasks.parameters import (
+    ConditionParameters,
+    ContextParameters,
+    FoundParameters,
+    SearchParameters,
+)
+from foveate.tasks.parameters import pydantic_field as of
 
 # What runs models is imported when a tool needs it: assistants start their servers beforehand, and
 # wait for each of them.
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
     from foveate.index import Index, LibraryDocument
-    from foveate.inference import Encoder
 
 MAX_RESULTS = 50
 MAX_READ = 200
@@ -27,64 +33,43 @@ MAX_TOKENS = 100_000
 MAX_LINES = 100
 _SHOWN_WORDS = 8  # of a section without a title
 
-Named: TypeAlias = Annotated[
-    int | str,
-    Field(description="The document's number or name as other tools return it, or its title."),
-]
-NamedOrNone: TypeAlias = Annotated[
-    int | str | None,
-    Field(description="Only this document: its number or name as other tools return it."),
-]
-InSection: TypeAlias = Annotated[
-    str | None, Field(description="Only sections whose title contains this, ignoring case.")
-]
-OnlySection: TypeAlias = Annotated[
-    str | None, Field(description="Only the section with this title, which `outline` shows.")
-]
+_NAMED = "The document's number or name as other tools return it, or its title."
+_ONLY = "Only this document: its number or name as other tools return it."
+_SECTION = "Only the section with this title, which `outline` shows."
 
 
 class Tools:
     """The tools; the docstring of each is what an assistant reads.
 
     Args:
-        library: The folder of the library.
-        model: See `Index.open`.
+        open_index: Opens the library, when a tool is first used.
         rerank: See `Index.search`.
-        options: See `Index.open`.
     """
 
     def __init__(
         self,
-        library: str | PathLike[str],
-        model: "Encoder | str | PathLike[str] | None",
+        open_index: "Callable[[], Index]",
         rerank: "CrossEncoder | str | PathLike[str] | None",
-        options: dict[str, Any],
     ) -> None:
-        self._library = library
-        self._model = model
+        self._open_index = open_index
         self._rerank = rerank
-        self._options = options
         self._opened: Index | None = None
         self._lock = Lock()  # the SDK runs tools in threads, and only one may load the model
 
     def outline(
         self,
-        document: NamedOrNone = None,
-        section: OnlySection = None,
-        depth: Annotated[
-            int | None, Field(description="Levels of sections to show, from 1; by default all.")
-        ] = None,
-        offset: Annotated[int, Field(description="Number of lines to pass over.")] = 0,
+        document: int | str | None = Field(None, description=_ONLY),
+        section: str | None = Field(None, description=_SECTION),
+        depth: int | None = Field(
+            None, ge=1, description="Levels of sections to show, from 1; by default all."
+        ),
+        offset: int = Field(0, ge=0, description="Number of lines to pass over."),
     ) -> str:
         """List the documents or, of one document, the sections, with the sentences that they hold.
 
         Begin here to see what there is. Of a long document, show one or two levels, and then the
         sections of the one that matters. To find what is about something, `search` instead.
         """
-        if depth is not None and depth < 1:
-            raise ValueError(f"depth must be at least 1, got {depth}")
-        if offset < 0:
-            raise ValueError(f"offset must be at least 0, got {offset}")
         with self._lock:
             if document is None:
                 head, lines = [], [_listed(one) for one in self._index.documents()]
@@ -100,19 +85,12 @@ class Tools:
 
     def search(
         self,
-        query: Annotated[
-            str, Field(description="What to look for, in plain words: a question or a description.")
-        ],
-        by: Annotated[
-            Unit,
-            Field(description='What to find: "passage", "section" or "document".'),
-        ] = "passage",
-        top_k: Annotated[int, Field(description=f"Number of results, 1 to {MAX_RESULTS}.")] = 5,
-        document: NamedOrNone = None,
-        section: InSection = None,
-        explain: Annotated[
-            bool, Field(description="Say which words of a result match which words of the query.")
-        ] = False,
+        query: str = of(SearchParameters, "query"),
+        by: Unit = of(SearchParameters, "by"),
+        top_k: int = of(SearchParameters, "top_k", le=MAX_RESULTS),
+        document: int | str | None = Field(None, description=_ONLY),
+        section: str | None = of(ConditionParameters, "section"),
+        explain: bool = of(FoundParameters, "explain"),
     ) -> str:
         """Find passages, sections or documents by their meaning and their words.
 
@@ -121,7 +99,6 @@ class Tools:
         length, and by="document" to find which documents are about it. To see the sentences around
         a result, `read` from a smaller number; if nothing fits, put it in other words.
         """
-        _check_range("top_k", top_k, 1, MAX_RESULTS)
         with self._lock:
             hits = self._index.search(
                 query,
@@ -134,8 +111,7 @@ class Tools:
             )
             found = []
             for number, hit in enumerate(hits, 1):
-                numbers = _numbers(self._index.document(hit.document_idx), hit.quoted)
-                where = [_where(hit.span), f"document {hit.document_idx}, {numbers}"]
+                where = [_where(hit.span), f"document {hit.document_idx}, {_range(hit.inside)}"]
                 where += filter(None, [format_matches(hit.matches)])
                 found.append(f"{number}. {' · '.join(where)}\n{hit.quoted.text}\n")
         if hits and all(hit.likely is False for hit in hits):
@@ -144,17 +120,10 @@ class Tools:
 
     def context(
         self,
-        query: Annotated[
-            str | None,
-            Field(
-                description="What is looked for; by default a digest, for which name a document."
-            ),
-        ] = None,
-        document: NamedOrNone = None,
-        section: InSection = None,
-        tokens: Annotated[
-            int, Field(description=f"Length in tokens, estimated, 1 to {MAX_TOKENS}.")
-        ] = 4000,
+        query: str | None = of(ContextParameters, "query"),
+        document: int | str | None = Field(None, description=_ONLY),
+        section: str | None = of(ConditionParameters, "section"),
+        tokens: int = of(ContextParameters, "tokens", le=MAX_TOKENS),
     ) -> str:
         """Read a long document, or what the library says about something, in a limited space.
 
@@ -164,30 +133,26 @@ class Tools:
         sentences of which document they are. Use it to see the whole at once, before you `read` a
         part.
         """
-        _check_range("tokens", tokens, 1, MAX_TOKENS)
         with self._lock:
             prompt = self._index.context(
                 query, tokens=tokens, section=section, document=self._number(document)
             )
             shown = []
-            for document_idx, of_document in groupby(prompt.document_idx.items(), lambda x: x[1]):
-                first, *_ = [number for number, _ in of_document]
-                span = prompt.spans[first]
-                numbers = _numbers(self._index.document(document_idx), span)
-                shown.append(f"[{first}] is {numbers} of {span.document}, document {document_idx}")
+            for number, of_document in groupby(prompt.spans, prompt.document_idx.__getitem__):
+                first, *_ = of_document
+                sentence = prompt.sentence_idx[first] + 1
+                name = prompt.spans[first].document
+                shown.append(f"[{first}] is sentence {sentence} of {name}, document {number}")
         return "\n".join([prompt.text, "", *shown])
 
     def read(
         self,
-        document: Named,
-        section: OnlySection = None,
-        first: Annotated[
-            int | None,
-            Field(description="Number of the first sentence, as the other tools return it."),
-        ] = None,
-        sentences: Annotated[
-            int, Field(description=f"Number of sentences, 1 to {MAX_READ}.")
-        ] = 100,
+        document: int | str = Field(description=_NAMED),
+        section: str | None = Field(None, description=_SECTION),
+        first: int | None = Field(
+            None, description="Number of the first sentence, as the other tools return it."
+        ),
+        sentences: int = Field(100, ge=1, le=MAX_READ, description="Number of sentences."),
     ) -> str:
         """Read the text of a document, or of one section of it, word for word.
 
@@ -195,13 +160,15 @@ class Tools:
         a whole clause or chapter. Sentences are numbered through the document. Long texts come in
         portions: go on with the next number.
         """
-        _check_range("sentences", sentences, 1, MAX_READ)
         with self._lock:
             _, read = self._document(document)
         spans = read.spans()
         inside = range(len(spans)) if section is None else _section(read, section)[1]
         start = inside.start if first is None else first - 1
-        _check_range("first", start + 1, inside.start + 1, inside.stop)
+        if start not in inside:
+            raise ValueError(
+                f"first must be from {inside.start + 1} to {inside.stop}, got {start + 1}"
+            )
         end = min(start + sentences, inside.stop)
         from foveate.tasks.surroundings import sentence_separators
 
@@ -220,9 +187,7 @@ class Tools:
     @property
     def _index(self) -> "Index":
         if self._opened is None:
-            from foveate.index import Index
-
-            self._opened = Index.open(self._library, model=self._model, **self._options)
+            self._opened = self._open_index()
         return self._opened
 
     def _number(self, document: int | str | None) -> int | None:
@@ -329,22 +294,10 @@ def _where(span: Span) -> str:
     )
 
 
-def _numbers(document: Document, span: Span) -> str:
-    """Say which sentences of a document a span holds."""
-    from foveate.tasks.surroundings import sentences_of
-
-    return _range(sentences_of(span, [one.start for one in document.spans()]))
-
-
 def _range(inside: range) -> str:
     if len(inside) == 1:
         return f"sentence {inside.stop}"
     return f"sentences {inside.start + 1} to {inside.stop}"
-
-
-def _check_range(name: str, value: int, lowest: int, highest: int) -> None:
-    if not lowest <= value <= highest:
-        raise ValueError(f"{name} must be from {lowest} to {highest}, got {value}")
 
 
 def _sentences(number: int) -> str:

@@ -25,7 +25,7 @@ from foveate.service.service import Service
 
 if TYPE_CHECKING:
     from foveate.inference.reranker import Reranker
-    from foveate.service.library import Library  # which needs the extra `index`
+    from foveate.service.library import ServedLibrary  # which needs the extra `index`
 
 PAGE = Path(__file__).parent / "page"
 """The files of the reader page."""
@@ -138,15 +138,15 @@ def _with_names_of(origins: list[str], hosts: Iterable[str] | None) -> list[str]
     return [*hosts, *(host_name(urlsplit(origin).netloc) for origin in origins)]
 
 
-def _open(path: Path | None, encoder: SharedEncoder) -> "Library | None":
+def _open(path: Path | None, encoder: SharedEncoder) -> "ServedLibrary | None":
     """Open a library; without a folder there is none."""
     if path is None:
         return None
     from foveate.index import Index
     from foveate.index.identity import identify
     from foveate.index.state import check_model
-    from foveate.service.library import Library
+    from foveate.service.library import ServedLibrary
 
     index = Index.open(path, model=encoder)
     check_model(path, index.state.model, identify(encoder))
-    return Library(index)
+    return ServedLibrary(index)

@@ -37,7 +37,7 @@ class _Job:
     future: "Future[Any]" = field(default_factory=Future)
 
 
-class _Worker:
+class _ModelThread:
     """A thread that runs the model on whatever waits, up to a number of characters at once."""
 
     def __init__(self, encoder: Encoder, max_characters: int, name: str) -> None:
@@ -115,8 +115,8 @@ class SharedEncoder(Encoder):
         super().__init__(encoder.runner, encoder.languages)
         self.kept = encoder.kept = Kept(vector_bytes)
         self._max_characters = batch_tokens * _CHARACTERS_PER_TOKEN
-        self._short = _Worker(encoder, self._max_characters, "foveate-model")
-        self._long = _Worker(encoder, self._max_characters, "foveate-model-long")
+        self._short = _ModelThread(encoder, self._max_characters, "foveate-model")
+        self._long = _ModelThread(encoder, self._max_characters, "foveate-model-long")
         self._lock = threading.Lock()
         self._running: dict[int, _Job] = {}  # of documents, by their ids
 

@@ -69,7 +69,7 @@ async def _parse_form(request: Request) -> Content:
     """Read a form in memory; it is never written to disk."""
     if not (await request.body()).rstrip().endswith(b"--"):
         raise Refusal(422, "The form cannot be read: its end is missing.")
-    parser = _Parser(
+    parser = _FormParser(
         request.headers,
         request.stream(),
         max_files=1,
@@ -87,7 +87,7 @@ async def _parse_form(request: Request) -> Content:
         await form.close()
 
 
-class _Parser(MultiPartParser):
+class _FormParser(MultiPartParser):
     """A parser of forms that knows names of files as in RFC 5987, which some clients send."""
 
     def on_headers_finished(self) -> None:

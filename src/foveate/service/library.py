@@ -30,7 +30,7 @@ _CALL = re.compile(r"(\w++)\s*+\(")
 _NOT_ALLOWED = re.compile(r"--|/\*|['\"`$;\\]")  # outside of texts
 
 
-class Library:
+class ServedLibrary:
     """A library whose documents clients view and search.
 
     Args:

@@ -7,9 +7,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from foveate.documents import Box, Kind, Span
 from foveate.tasks.arguments import Unit
 from foveate.tasks.hits import WordMatch
+from foveate.tasks.parameters import (
+    AskParameters,
+    ConditionParameters,
+    ContextParameters,
+    FoundParameters,
+    KeywordsParameters,
+    SearchParameters,
+    SummarizeParameters,
+)
+from foveate.tasks.parameters import pydantic_field as of
 
 Query = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
-TopK = Annotated[int, Field(ge=1, le=1000)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -183,13 +192,13 @@ class KeywordsResult(BaseModel):
     keywords: list[KeywordModel]
 
 
-class Request(BaseModel):
+class ServiceRequest(BaseModel):
     """What all requests have in common."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class FileRequest(Request):
+class FileRequest(ServiceRequest):
     """A document that is sent as a file, or by other means."""
 
     title: str | None = Field(None, max_length=1000, description="Replaces its own title.")
@@ -224,67 +233,59 @@ class TaskRequest(FileRequest):
 class LibraryRequest(TaskRequest):
     """A request about a document or, if none is named, about the library."""
 
-    where: str | None = Field(
-        None, max_length=500, description="Condition in SQL on the library's documents."
-    )
-    path: str | None = Field(
-        None, max_length=1000, description="Only this file or folder of the library."
-    )
-    section: str | None = Field(
-        None, max_length=1000, description="Only sections of the library whose title has this."
-    )
+    where: str | None = of(ConditionParameters, "where", max_length=500)
+    path: str | None = of(ConditionParameters, "path", max_length=1000)
+    section: str | None = of(ConditionParameters, "section", max_length=1000)
 
 
 class QueryRequest(LibraryRequest):
     """A query about a document or the library."""
 
-    query: Query = Field(description="The question or words.")
-    context: int = Field(0, ge=0, le=20, description="Number of sentences on either side.")
+    query: Query = of(SearchParameters, "query")
+    context: int = of(FoundParameters, "context", le=20)
     rerank: bool = Field(
         False, description="Sort the passages by the reranker that the service was started with."
     )
-    explain: bool = Field(
-        False, description="Say which words of the best sentence match which of the query."
-    )
+    explain: bool = of(FoundParameters, "explain")
 
 
 class SearchRequest(QueryRequest):
     """What to look for, and where."""
 
-    by: Unit = Field("passage", description="What to find.")
-    top_k: TopK = Field(5, description="Number of hits.")
+    by: Unit = of(SearchParameters, "by")
+    top_k: int = of(SearchParameters, "top_k", le=1000)
 
 
 class AskRequest(QueryRequest):
     """A question, and where to look for the answer."""
 
-    top_k: TopK = Field(3, description="Number of passages.")
+    top_k: int = of(AskParameters, "top_k", le=1000)
 
 
 class ContextRequest(LibraryRequest):
     """What a prompt is to show, and how long it may be."""
 
-    query: Query | None = Field(None, description="What is looked for; a digest without it.")
-    tokens: int = Field(4000, ge=1, le=1_000_000, description="Budget in tokens, estimated.")
+    query: Query | None = of(ContextParameters, "query")
+    tokens: int = of(ContextParameters, "tokens", le=1_000_000)
 
 
 class WriteRequest(ContextRequest):
     """What a language model is to answer or, without a query, to summarize."""
 
-    sentences: int | None = Field(None, ge=1, le=1000, description="Length of a summary.")
+    sentences: int | None = of(SummarizeParameters, "sentences", le=1000)
 
 
 class SummarizeRequest(TaskRequest):
     """What to summarize, and how long the summary may be."""
 
-    query: Query | None = Field(None, description="What the summary should be about.")
-    sentences: int | None = Field(None, ge=1, le=1000, description="Budget: 5 by default.")
-    words: int | None = Field(None, ge=1, le=100_000, description="Budget in words instead.")
+    query: Query | None = of(SummarizeParameters, "query")
+    sentences: int | None = of(SummarizeParameters, "sentences", le=1000)
+    words: int | None = of(SummarizeParameters, "words", le=100_000)
 
 
 class KeywordsRequest(TaskRequest):
     """The document whose keywords are wanted."""
 
-    top_k: TopK = Field(20, description="Number of keywords.")
-    method: Literal["phrases", "tfidf"] = Field("phrases", description="How they are found.")
+    top_k: int = of(KeywordsParameters, "top_k", le=1000)
+    method: Literal["phrases", "tfidf"] = of(KeywordsParameters, "method")
     places: int = Field(100, ge=0, le=1000, description="Number of places of each keyword.")

@@ -86,12 +86,12 @@ def run(app: ASGIApp, opened: socket.socket, on_start: Callable[[], None]) -> No
         limit_concurrency=_MAX_CONNECTIONS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    server = _Server(config, on_start)
+    server = _HttpServer(config, on_start)
     with _signals_for_server():
         server.run(sockets=[opened])
 
 
-class _Server(uvicorn.Server):
+class _HttpServer(uvicorn.Server):
     """A server that says when it is ready."""
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:

@@ -24,7 +24,7 @@ from foveate.service.work import Work
 
 if TYPE_CHECKING:
     from foveate.inference.reranker import Reranker
-    from foveate.service.library import Library
+    from foveate.service.library import ServedLibrary
 
 _SWEEP_SECONDS = 30
 
@@ -49,7 +49,7 @@ class Service:
         model_name: str,
         limits: Limits,
         metrics: Metrics,
-        library: "Library | None" = None,
+        library: "ServedLibrary | None" = None,
         *,
         llm: LLM | None = None,
         reranker: "Reranker | None" = None,

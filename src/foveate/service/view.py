@@ -11,7 +11,6 @@ from typing import NamedTuple
 from foveate.documents import Document, Kind, Span
 from foveate.service.schemas import SectionModel
 from foveate.tasks.passages import num_words
-from foveate.tasks.surroundings import sentence_separators, sentences_of
 
 _LIBRARY_ID = re.compile(r"l-(0|[1-9]\d{0,17})", re.ASCII)
 
@@ -80,11 +79,6 @@ class DocumentView:
         return self.document.spans()
 
     @cached_property
-    def section_spans(self) -> list[Span]:
-        """The span of each section."""
-        return self.document.section_spans()
-
-    @cached_property
     def places(self) -> list[SentencePlace]:
         """The place of each sentence."""
         places: list[SentencePlace] = []
@@ -147,39 +141,14 @@ class DocumentView:
         """Return the index of the sentence at an offset of the text, or before it."""
         return max(bisect_right(self._starts, offset) - 1, 0)
 
-    def sentences_of(self, span: Span) -> range:
-        """Return the indices of the sentences that a span touches."""
-        return sentences_of(span, self._starts)
-
-    def section_idx(self, span: Span) -> int:
-        """Return the index of the section of a span: the one at its place and of its depth."""
-        return self._section_at[span.start, len(span.path)]
-
     def page_text(self, number: int) -> str:
         """Return the sentences of a page, those that begin or end on another one included."""
         on_page = (span for span in self.spans if any(box.page == number for box in span.boxes))
         return "\n".join(span.text for span in on_page)
 
-    def around(self, inside: range, num_sentences: int) -> tuple[str, str]:
-        """Return the text before and after some sentences of a section.
-
-        Args:
-            inside: Indices of the sentences.
-            num_sentences: Number of sentences of the same section on either side.
-        """
-        section = self.sections[self.places[inside.start].section_idx]
-        start = max(inside.start - num_sentences, section.start_sentence)
-        end = min(inside.stop + num_sentences, section.start_sentence + section.num_own_sentences)
-        return self._join(range(start, inside.start)), self._join(range(inside.stop, end))
-
     @cached_property
     def _starts(self) -> list[int]:
         return [span.start for span in self.spans]
-
-    @cached_property
-    def _section_at(self) -> dict[tuple[int, int], int]:
-        spans = self.section_spans
-        return {(span.start, len(span.path)): idx for idx, span in enumerate(spans)}
 
     @cached_property
     def _words_before(self) -> list[int]:
@@ -187,14 +156,6 @@ class DocumentView:
         language = self.document.language
         counts = (num_words(one.text, language) for one in self.document.sentences())
         return [0, *accumulate(counts)]
-
-    @cached_property
-    def _separators(self) -> list[str]:
-        return sentence_separators(self.document)
-
-    def _join(self, indices: range) -> str:
-        parts = (self._separators[idx] + self.spans[idx].text for idx in indices)
-        return "".join(parts).lstrip()
 
 
 def clean_name(name: str) -> str:

@@ -42,6 +42,12 @@ def check_budget(sentences: int | None, words: int | None) -> None:
             raise ValueError(f"{name} must be at least 1, got {budget}")
 
 
+def check_context(context: int) -> None:
+    """Raise a ValueError if a number of sentences around hits is negative."""
+    if context < 0:
+        raise ValueError(f"context must be at least 0, got {context}")
+
+
 def check_unit(by: str) -> None:
     """Raise a ValueError if `by` is not a `Unit`."""
     if by not in get_args(Unit):

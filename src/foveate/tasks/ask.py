@@ -11,6 +11,7 @@ from foveate.tasks.arguments import check_query, check_top_k
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages
 from foveate.tasks.search import search
+from foveate.tasks.surroundings import completed
 
 if TYPE_CHECKING:
     from foveate.inference import Answerer
@@ -40,6 +41,7 @@ def ask(
     rerank: "Reranker | str | PathLike[str] | None" = None,
     explain: bool = False,
     thorough: bool = False,
+    context: int = 0,
 ) -> Answer:
     """Answer a question from one document or several.
 
@@ -55,6 +57,7 @@ def ask(
         rerank: With an encoder, see `foveate.search`.
         explain: With an encoder, see `foveate.search`.
         thorough: With an encoder, see `foveate.search`.
+        context: See `foveate.search`.
 
     Raises:
         ValueError: The question is empty, there are no documents, `top_k` is below 1, the model is
@@ -90,10 +93,12 @@ def ask(
             rerank=rerank,
             explain=explain,
             thorough=thorough,
+            context=context,
         )
         return Answer(None, tuple(found))
     if rerank is not None or explain:
         option = "explain" if rerank is None else "rerank"
         raise ValueError(f"a generative model shows what it attended to: leave out {option}")
     text, scores = loaded.answer(query, Document.merge(documents), choices=choices)
-    return Answer(text, tuple(best_passages(documents, scores, top_k)))
+    passages = best_passages(documents, scores, top_k)
+    return Answer(text, tuple(completed(passages, documents, context)))

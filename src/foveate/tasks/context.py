@@ -76,6 +76,7 @@ class Prompt:
         spans: The place of each sentence in it by its number, in order. Sentences are numbered
             from 1 through all documents, whether they are shown or not.
         document_idx: For each of these numbers, the index of its document.
+        sentence_idx: For each of them, the index of the sentence in that document.
         tokens: How many tokens the text has, at most the budget.
         seen: The objective that was maximized, between 0 and 1, see `context`.
     """
@@ -83,6 +84,7 @@ class Prompt:
     text: str
     spans: dict[int, Span]
     document_idx: dict[int, int]
+    sentence_idx: dict[int, int]
     tokens: int
     seen: float
 
@@ -446,11 +448,13 @@ def _prompt(
     """Locate the sentences that are shown."""
     spans: dict[int, Span] = {}
     document_idx: dict[int, int] = {}
+    sentence_idx: dict[int, int] = {}
     start = 0
     for idx, document in enumerate(documents):
         end = start + sum(section.num_sentences for section in document.sections)
         own = [i for i in shown if start <= i < end]
         spans |= zip((i + 1 for i in own), document.spans({i - start for i in own}), strict=True)
         document_idx |= dict.fromkeys((i + 1 for i in own), idx)
+        sentence_idx |= {i + 1: i - start for i in own}
         start = end
-    return Prompt(text, spans, document_idx, tokens, seen)
+    return Prompt(text, spans, document_idx, sentence_idx, tokens, seen)

@@ -21,6 +21,7 @@ from foveate.tasks.relevance import encode_query, match, score_sentences
 from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
 from foveate.tasks.scorer import EncodedQuery
+from foveate.tasks.surroundings import completed
 from foveate.tasks.weights import is_likely, weighted_mean
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def search(
     rerank: "Reranker | str | PathLike[str] | None" = None,
     explain: bool = False,
     thorough: bool = False,
+    context: int = 0,
 ) -> list[Hit]:
     """Find what matches a query best, by its meaning and by its words.
 
@@ -77,6 +79,7 @@ def search(
             checkpoint. The scores are then its own.
         explain: Also say which words of the best sentence match which of the query: `Hit.matches`.
         thorough: Encode the documents as a whole, whatever their length.
+        context: Number of sentences that `Hit.sentences` has before and after each hit.
 
     Returns:
         The hits, best first; those with equal scores are in the order of the documents.
@@ -109,7 +112,8 @@ def search(
         check_tokens(encoder)
     wanted = None if thorough else max(top_k, RERANKED) if reranker else top_k
     scores = score(query, documents, encoder, wanted)
-    return best_hits(query, scores, documents, by, top_k, encoder, reranker, explain=explain)
+    hits = best_hits(query, scores, documents, by, top_k, encoder, reranker, explain=explain)
+    return completed(hits, documents, context)
 
 
 def score(
@@ -156,7 +160,7 @@ def best_hits(
     *,
     explain: bool = False,
 ) -> list[Hit]:
-    """Return the parts of documents with the highest scores; see `search`.
+    """Return the parts of documents with the highest scores, not yet completed; see `search`.
 
     Args:
         query: The query.
@@ -192,7 +196,9 @@ def best_hits(
         sentence_scores = scores[idx].sentences[inside.start : inside.stop]
         closest = spans[idx][inside.start + int(sentence_scores.argmax())]
         likely = is_likely(float(sentence_scores.max()), encoder)
-        hits.append(Hit(span, closest, float(of_parts[idx][i]), idx, likely, by))
+        section_idx = i if by == "section" else None
+        part_score = float(of_parts[idx][i])
+        hits.append(Hit(span, closest, part_score, idx, likely, by, section_idx=section_idx))
     return hits
 
 

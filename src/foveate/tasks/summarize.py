@@ -9,14 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foveate.documents import Document, Span, as_document
+from foveate.documents import Document, as_document
 from foveate.documents.sentences import join_sentences
 from foveate.inference import DocumentVectors, Encoder, as_encoder, as_encoder_or
 from foveate.tasks.arguments import check_budget, check_query
 from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality, closeness
 from foveate.tasks.citations import Written, trace
+from foveate.tasks.hits import Hit
 from foveate.tasks.relevance import encode_query, relevance
+from foveate.tasks.surroundings import completed
 
 if TYPE_CHECKING:
     from foveate.inference import Summarizer
@@ -38,24 +40,6 @@ SALIENCE_WEIGHT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class SummarySentence:
-    """A sentence of a summary.
-
-    Attributes:
-        span: The sentence and its place.
-        score: c in `summarize`: how central it is to the document or, with a query, how relevant.
-    """
-
-    span: Span
-    score: float
-
-    @property
-    def text(self) -> str:
-        """The sentence."""
-        return self.span.text
-
-
-@dataclass(frozen=True, slots=True)
 class Summary:
     """A summary.
 
@@ -67,7 +51,7 @@ class Summary:
     """
 
     text: str
-    sentences: tuple[SummarySentence, ...]
+    sentences: tuple[Hit, ...]
     written: Written | None = None
 
 
@@ -77,6 +61,7 @@ def summarize(
     query: str | None = None,
     sentences: int | None = None,
     words: int | None = None,
+    context: int = 0,
     model: "Summarizer | Encoder | str | PathLike[str] | None" = None,
 ) -> Summary:
     """Summarize a document.
@@ -107,6 +92,7 @@ def summarize(
         sentences: Budget in sentences; 5 by default.
         words: Budget in words instead. If every sentence alone exceeds it, the summary is the best
             sentence.
+        context: Number of sentences that `Hit.sentences` has before and after each of them.
         model: A loaded model, or the name or path of its checkpoint; by default
             foveate's own model. An encoder chooses sentences; a sequence-to-sequence model writes
             the summary in its own words, for which foveate's own model finds the sources.
@@ -137,7 +123,15 @@ def summarize(
         loaded = as_encoder(model)
     if isinstance(loaded, Encoder):
         vectors = loaded.encode(document)
-        return extract(document, vectors, loaded, query=query, sentences=sentences, words=words)
+        return extract(
+            document,
+            vectors,
+            loaded,
+            query=query,
+            sentences=sentences,
+            words=words,
+            context=context,
+        )
     if sentences is not None:
         raise ValueError(
             "a generative model makes sentences of its own: give a number of words instead"
@@ -155,6 +149,7 @@ def extract(
     query: str | None = None,
     sentences: int | None = None,
     words: int | None = None,
+    context: int = 0,
 ) -> Summary:
     """Summarize a document whose vectors are known; see `summarize`.
 
@@ -165,6 +160,7 @@ def extract(
         query: What the summary should be about.
         sentences: Budget in sentences; 5 by default.
         words: Budget in words instead.
+        context: See `summarize`.
 
     Raises:
         ValueError: Both budgets are given, a budget is below 1, or the query is empty.
@@ -187,10 +183,9 @@ def extract(
         part_idx = torch.tensor(rows) * num_parts // len(spans)
     texts = [spans[i].text for i in rows]
     chosen = choose(scores[rows], vectors.sentences[rows], texts, costs, budget, part_idx)
-    picked = tuple(
-        SummarySentence(spans[i], float(scores[i])) for i in sorted(rows[j] for j in chosen)
-    )
-    return Summary(join_sentences((one.text for one in picked), document.language), picked)
+    picked = [Hit(spans[i], spans[i], float(scores[i]), 0) for i in sorted(rows[j] for j in chosen)]
+    text = join_sentences((one.text for one in picked), document.language)
+    return Summary(text, tuple(completed(picked, [document], context)))
 
 
 def importance(document: Document, vectors: DocumentVectors, encoder: Encoder) -> Tensor:

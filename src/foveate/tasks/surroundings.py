@@ -1,29 +1,14 @@
 """What is shown with a result: the sentences around it, and the title of its document."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from foveate.documents import Document, Span
 from foveate.documents.blocks import UNSPLIT
 from foveate.documents.sentences import join_sentences
-
-
-@dataclass(frozen=True, slots=True)
-class NearbySentence:
-    """A sentence in or near a result.
-
-    Attributes:
-        span: The sentence and its place.
-        is_marked: Whether it is the result or the part of it that matters.
-        separator: What precedes it: a line break where a paragraph, a row of a table or a line
-            of code begins; else a space or, in languages without spaces, nothing.
-    """
-
-    span: Span
-    is_marked: bool
-    separator: str
+from foveate.tasks.hits import Hit, NearbySentence
 
 
 def surroundings(
@@ -53,12 +38,10 @@ def surroundings(
     """
     if num_sentences < 0:
         raise ValueError(f"num_sentences must be at least 0, got {num_sentences}")
-    spans = document.spans()
-    starts = [span.start for span in spans]
-    separators = sentence_separators(document)
+    starts = [sentence.start for sentence in document.sentences()]
     section_ends = list(accumulate(section.num_own_sentences for _, section in document.walk()))
-    found = []
-    for result, part in zip(results, marked or results, strict=True):
+    places = []
+    for result in results:
         inside = sentences_of(result, starts)
         section = bisect_right(section_ends, inside.start)
         section_start = section_ends[section - 1] if section else 0
@@ -66,9 +49,49 @@ def surroundings(
             max(inside.start - num_sentences, section_start),
             min(inside.stop + num_sentences, max(section_ends[section], inside.stop)),
         )
-        is_marked = sentences_of(part, starts)
-        found.append([NearbySentence(spans[i], i in is_marked, separators[i]) for i in around])
-    return found
+        places.append((around, section))
+    shown = sorted({i for around, _ in places for i in around})
+    spans = dict(zip(shown, document.spans({*shown}), strict=True))
+    separators = sentence_separators(document)
+    return [
+        [
+            NearbySentence(spans[i], i in sentences_of(part, starts), separators[i], i, section)
+            for i in around
+        ]
+        for (around, section), part in zip(places, marked or results, strict=True)
+    ]
+
+
+def completed(
+    hits: Sequence[Hit],
+    documents: Sequence[Document] | Mapping[int, Document],
+    num_sentences: int = 0,
+) -> list[Hit]:
+    """Add to hits what is shown of them, with one pass over each document.
+
+    Args:
+        hits: The hits.
+        documents: Their documents, by `Hit.document_idx`.
+        num_sentences: Number of sentences to add before and after each of them.
+    """
+    found: dict[int, Hit] = {}
+    for idx in {hit.document_idx for hit in hits}:
+        of_document, own = documents[idx], [i for i, x in enumerate(hits) if x.document_idx == idx]
+        quoted, best = [hits[i].quoted for i in own], [hits[i].best for i in own]
+        nearby = surroundings(of_document, quoted, num_sentences, best)
+        for i, near in zip(own, nearby, strict=True):
+            found[i] = replace(
+                hits[i],
+                sentences=tuple(near),
+                section_idx=near[0].section_idx
+                if hits[i].unit == "passage"
+                else hits[i].section_idx,
+                title=of_document.title,
+                authors=of_document.authors,
+                date=of_document.date,
+                language=of_document.language,
+            )
+    return [found[i] for i in range(len(hits))]
 
 
 def title_of(document: Document) -> str:

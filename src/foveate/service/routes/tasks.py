@@ -44,10 +44,11 @@ from foveate.tasks.keywords import keywords
 from foveate.tasks.rerank import check_rerank
 from foveate.tasks.search import best_hits, score
 from foveate.tasks.summarize import extract
+from foveate.tasks.surroundings import completed
 from foveate.tasks.write import answer_request, summary_prompts, summary_request
 
 if TYPE_CHECKING:
-    from foveate.service.library import Library
+    from foveate.service.library import ServedLibrary
 
 Arguments = TypeVar("Arguments", bound=TaskRequest)
 Result = TypeVar("Result")
@@ -55,7 +56,7 @@ Result = TypeVar("Result")
 router = APIRouter(tags=["tasks"])
 
 
-class _Request(NamedTuple):
+class _WritingTask(NamedTuple):
     """What a language model is asked about a part of a document, and what it is shown."""
 
     title: str
@@ -198,14 +199,22 @@ def _find(
     query, top_k, conditions = arguments.query, arguments.top_k, _conditions(arguments, view)
     explain = arguments.explain
     if library is not None:
-        found = library.search(query, by, top_k, rerank=reranker, explain=explain, **conditions)
-        hits = _library_hits(library, found, arguments.context)
+        found = library.search(
+            query,
+            by,
+            top_k,
+            rerank=reranker,
+            explain=explain,
+            context=arguments.context,
+            **conditions,
+        )
+        hits = [_hit(one, library_id(one.document_idx)) for one in found]
         return hits, _section_scores(library, arguments, view)
     assert view is not None
     [scores] = score(query, [view.document], service.encoder)
     documents, encoder = [view.document], service.encoder
     found = best_hits(query, [scores], documents, by, top_k, encoder, reranker, explain=explain)
-    hits = [_hit(view, one, arguments.context) for one in found]
+    hits = [_hit(one, view.id) for one in completed(found, documents, arguments.context)]
     return hits, _rounded(scores.sections.tolist())
 
 
@@ -216,7 +225,7 @@ def _context(
     return ContextResult(
         text=prompt.text,
         tokens=prompt.tokens,
-        sentences=_numbered(prompt, prompt.spans, service, view),
+        sentences=_numbered(prompt, prompt.spans, view),
     )
 
 
@@ -225,54 +234,52 @@ def _prompt(service: Service, arguments: ContextRequest, view: DocumentView | No
     if library is not None:
         return library.context(arguments.query, arguments.tokens, **_conditions(arguments, view))
     assert view is not None
-    return context(arguments.query, view.document, tokens=arguments.tokens, model=service.encoder)
+    return context(
+        arguments.query,
+        view.document,
+        tokens=arguments.tokens,
+        model=service.encoder,
+        thorough=True,
+    )
 
 
 def _numbered(
-    prompt: Prompt, spans: Mapping[int, Span], service: Service, view: DocumentView | None
+    prompt: Prompt, spans: Mapping[int, Span], view: DocumentView | None
 ) -> list[ContextSentenceModel]:
-    """Return the places of sentences of a prompt whose documents have not been removed since."""
-    found = []
-    for number, span in spans.items():
-        holder = view
-        if view is None and service.library is not None:
-            holder = service.library.view(library_id(prompt.document_idx[number]))
-        if holder is not None:
-            found.append(
-                ContextSentenceModel(
-                    number=number,
-                    document=holder.id,
-                    sentence_idx=holder.sentence_idx(span.start),
-                    span=span,
-                )
-            )
-    return found
+    """Return the places of sentences of a prompt, of a document or of the library."""
+    return [
+        ContextSentenceModel(
+            number=number,
+            document=library_id(prompt.document_idx[number]) if view is None else view.id,
+            sentence_idx=prompt.sentence_idx[number],
+            span=span,
+        )
+        for number, span in spans.items()
+    ]
 
 
 def _requests(
     service: Service, arguments: WriteRequest, view: DocumentView | None
-) -> list[_Request]:
+) -> list[_WritingTask]:
     """Return what the language model is asked: an answer or, without a query, a summary."""
     if arguments.query is not None:
         prompt = _prompt(service, arguments, view)
-        return [_Request("", prompt, *answer_request(arguments.query, prompt), view)]
+        return [_WritingTask("", prompt, *answer_request(arguments.query, prompt), view)]
     if view is None:
         raise Refusal(422, "Give a question, or a document to summarize.")
     vectors = service.encoder.encode(view.document)
     prompts = summary_prompts(view.document, vectors, service.encoder, None, arguments.tokens)
     return [
-        _Request(title, prompt, *summary_request(prompt, None, arguments.sentences), view)
+        _WritingTask(title, prompt, *summary_request(prompt, None, arguments.sentences), view)
         for title, prompt in prompts
     ]
 
 
-def _written(service: Service, llm: LLM, requests: Sequence[_Request]) -> Iterator[str]:
+def _written(service: Service, llm: LLM, requests: Sequence[_WritingTask]) -> Iterator[str]:
     """Yield the lines of `write`: what the model writes, as it comes, and what it cites."""
     try:
         for title, prompt, instructions, request, view in requests:
-            shown = (
-                [] if view is None else [view.sentence_idx(x.start) for x in prompt.spans.values()]
-            )
+            shown = [] if view is None else [*prompt.sentence_idx.values()]
             yield _line(title=title, shown=shown)
             pieces = []
             for piece in llm.stream(instructions, request):
@@ -284,7 +291,7 @@ def _written(service: Service, llm: LLM, requests: Sequence[_Request]) -> Iterat
                 sentences=[
                     {**asdict(one), "is_supported": one.is_supported} for one in written.sentences
                 ],
-                cited=[one.model_dump() for one in _numbered(prompt, written.spans, service, view)],
+                cited=[one.model_dump() for one in _numbered(prompt, written.spans, view)],
             )
     except (OSError, ImportError) as error:
         yield _line(detail=str(error))
@@ -309,17 +316,15 @@ def _summarize(
         sentences=arguments.sentences,
         words=arguments.words,
     )
-    sentences = []
-    for one in summary.sentences:
-        idx = view.sentence_idx(one.span.start)
-        sentences.append(
-            SummarySentenceModel(
-                span=one.span,
-                sentence_idx=idx,
-                section_idx=view.places[idx].section_idx,
-                score=round(one.score, 4),
-            )
+    sentences = [
+        SummarySentenceModel(
+            span=hit.span,
+            sentence_idx=hit.inside.start,
+            section_idx=hit.sentences[0].section_idx,
+            score=round(hit.score, 4),
         )
+        for hit in summary.sentences
+    ]
     return SummaryResult(text=summary.text, sentences=sentences)
 
 
@@ -346,7 +351,7 @@ def _keywords(
 
 def _library(
     service: Service, arguments: LibraryRequest, view: DocumentView | None
-) -> "Library | None":
+) -> "ServedLibrary | None":
     """Return the library, if it is what is searched."""
     if view is None:
         if service.library is None:
@@ -371,7 +376,7 @@ def _conditions(arguments: LibraryRequest, view: DocumentView | None) -> dict[st
 
 
 def _section_scores(
-    library: "Library", arguments: QueryRequest, view: DocumentView | None
+    library: "ServedLibrary", arguments: QueryRequest, view: DocumentView | None
 ) -> list[float] | None:
     """Return how well each section of a document of the library matches."""
     if view is None:
@@ -379,44 +384,27 @@ def _section_scores(
     scores = [0.0] * len(view.sections)
     conditions = _conditions(arguments, view)
     for hit in library.search(arguments.query, "section", len(scores), **conditions):
-        scores[view.section_idx(hit.span)] = hit.score
+        assert hit.section_idx is not None
+        scores[hit.section_idx] = hit.score
     return _rounded(scores)
 
 
-def _library_hits(library: "Library", hits: Sequence[Hit], context: int) -> list[HitModel]:
-    """Return the hits whose documents have not been removed since."""
-    holders = [library.view(library_id(hit.document_idx)) for hit in hits]
-    return [
-        _hit(holder, hit, context)
-        for holder, hit in zip(holders, hits, strict=True)
-        if holder is not None
-    ]
-
-
-def _hit(view: DocumentView, hit: Hit, context: int) -> HitModel:
-    quoted = view.sentences_of(hit.quoted)
-    best = view.sentence_idx(hit.best.start)
-    before, after = view.around(quoted, context)
-    section_idx = None
-    if hit.unit == "passage":
-        section_idx = view.places[best].section_idx
-    elif hit.unit == "section":
-        section_idx = view.section_idx(hit.span)
+def _hit(hit: Hit, document: str | None) -> HitModel:
     return HitModel(
-        document=view.id,
-        name=view.document.name,
-        title=view.document.title,
+        document=document,
+        name=hit.span.document,
+        title=hit.title,
         span=hit.span,
-        first_sentence=quoted.start,
-        num_sentences=len(quoted),
-        sentence_idx=best,
-        section_idx=section_idx,
+        first_sentence=hit.inside.start,
+        num_sentences=len(hit.inside),
+        sentence_idx=hit.best_idx,
+        section_idx=hit.section_idx,
         best=hit.best,
         score=round(hit.score, 4),
         likely=hit.likely,
         matches=hit.matches,
-        before=before,
-        after=after,
+        before=hit.before,
+        after=hit.after,
     )
 
 
