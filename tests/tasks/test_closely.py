@@ -34,13 +34,12 @@ def test_only_what_the_query_points_at_is_read(book, encoder):
     assert again.best == hit.best
 
 
-@pytest.mark.parametrize("by", ["passage", "section", "document"])
-def test_all_hits_have_been_read(book, encoder, by):
+def test_all_hits_have_been_read(book, encoder):
     books = [
         book,
         Document.from_sections("Another", chapters()),
     ]
-    for hit in search("How are cod caught?", books, by=by, top_k=3, model=encoder):
+    for hit in search("How are cod caught?", books, top_k=3, model=encoder):
         vectors = encoder.known(books)[hit.document_idx]
         starts = [span.start for span in books[hit.document_idx].spans()]
         assert vectors.read[starts.index(hit.best.start)]

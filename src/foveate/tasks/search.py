@@ -16,7 +16,7 @@ from foveate.tasks.embed import document_span
 from foveate.tasks.explain import Signs, check_tokens
 from foveate.tasks.explain import explain as explain_hits
 from foveate.tasks.hits import Hit
-from foveate.tasks.passages import best_passages
+from foveate.tasks.passages import MAX_SENTENCES, best_passages
 from foveate.tasks.relevance import encode_query, match, score_sentences
 from foveate.tasks.rerank import RERANKED, load_reranker
 from foveate.tasks.rerank import rerank as rerank_hits
@@ -26,9 +26,6 @@ from foveate.tasks.weights import is_likely, weighted_mean
 
 if TYPE_CHECKING:
     from foveate.inference.reranker import Reranker
-
-_SENTENCES = 2
-"""Best sentences for each hit: some are neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +128,8 @@ def score(
     if top_k is None:
         vectors = encoder.encode(documents)
     else:
-        vectors = encode_closely(encoded, documents, encoder, _SENTENCES * top_k)
+        # The best sentence of a passage is the best that is in none of those before.
+        vectors = encode_closely(encoded, documents, encoder, MAX_SENTENCES * (top_k - 1) + 1)
     found = match(encoded, documents, vectors)
     weights = encoded.weights
     whole = torch.from_numpy(weighted_mean(found.documents, weights.documents)).split(1)
