@@ -6,6 +6,8 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from foveate.ops._triton.card import capability_for, card_of
+
 has_triton = find_spec("triton") is not None
 """Whether Triton, which compiles the GPU kernels, is installed."""
 
@@ -18,13 +20,16 @@ both mostly in linear memory, and "reference" the definition. "auto" is "triton"
 otherwise "eager". The environment variable FOVEATE_BACKEND names the default."""
 
 
-def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
+def choose(
+    backend: str | None, x: Tensor, widest: int | None = 128, shared_memory: int = 0
+) -> str:
     """Resolve the backend for a tensor: "triton", "eager" or "reference".
 
     Args:
         backend: One of `BACKENDS`; if None, the environment's, or "auto".
         x: A tensor that the op computes with; for attention the queries.
         widest: The largest last dimension of `x` that the kernels support; None for no limit.
+        shared_memory: Bytes that the kernels need, whatever their sizes.
 
     Raises:
         ValueError: If the backend is unknown or cannot run on this tensor.
@@ -33,13 +38,13 @@ def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}: choose among {list(BACKENDS)}")
     if backend == "auto":
-        return "triton" if x.is_cuda and _why_no_triton(x, widest) is None else "eager"
-    if backend == "triton" and (reason := _why_no_triton(x, widest)):
+        return "triton" if x.is_cuda and not _why_no_triton(x, widest, shared_memory) else "eager"
+    if backend == "triton" and (reason := _why_no_triton(x, widest, shared_memory)):
         raise ValueError(f'backend "triton" cannot run: {reason}')
     return backend
 
 
-def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
+def _why_no_triton(x: Tensor, widest: int | None, shared_memory: int) -> str | None:
     """Return why the kernels cannot run on this tensor, or None if they can."""
     if not has_triton:
         return "the package triton is not installed"
@@ -49,6 +54,15 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
         return f"it computes in float16, bfloat16 and float32, got {x.dtype}"
     if widest is not None and x.shape[-1] > widest:
         return f"it supports heads of up to {widest} channels, got {x.shape[-1]}"
+    card = card_of(x.device)
+    if torch.version.hip is None and card.capability < (oldest := capability_for(x.dtype)):
+        needs, has = (".".join(map(str, pair)) for pair in (oldest, card.capability))
+        return f"{x.dtype} needs a GPU of compute capability {needs}, and this one has {has}"
+    if shared_memory > card.shared_memory:
+        return (
+            f"heads of {x.shape[-1]} channels in {x.dtype} need {shared_memory} bytes of shared "
+            f"memory, and this GPU has {card.shared_memory}"
+        )
     return None
 
 

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.target_info import cuda_capability_geq
 
 LOG2E = tl.constexpr(1.4426950408889634)
 _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
@@ -42,11 +43,6 @@ def bucket_size(number: int) -> int:
     return cdiv(number, step) * step
 
 
-def padded_width(head_dim: int) -> int:
-    """Return the channels of a tile: a power of two, at least 16, as the tensor cores require."""
-    return max(16, next_power_of_2(head_dim))
-
-
 def adjacent(x: Tensor) -> Tensor:
     """Return x with its channels adjacent, as the kernels read them; other strides are free."""
     return x if x.stride(-1) == 1 else x.contiguous()
@@ -57,7 +53,8 @@ def dot(a, b, acc=None):
     """Add a matrix product in float32 to `acc`; float32 operands keep float32's precision."""
     if _INTERPRETED:  # the interpreter's products read bfloat16 as integers
         a, b = a.to(tl.float32), b.to(tl.float32)
-    return tl.dot(a, b, acc, input_precision="tf32x3")
+    precision: tl.constexpr = "tf32x3" if cuda_capability_geq(8, 0) else "ieee"
+    return tl.dot(a, b, acc, input_precision=precision)
 
 
 @triton.jit

@@ -14,7 +14,8 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.bias import add_by_diagonal
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.math import LOG2E, dot
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
@@ -64,7 +65,7 @@ def backward(
         *strides,
         *o.stride()[:2],
         *sizes,
-        **queries_options(q),
+        **queries_options(q, schedule.sizes),
     )
     tiles, entries = schedule.queries_of_keys
     _keys_kernel[(len(tiles) * heads,)](
@@ -77,7 +78,7 @@ def backward(
         *strides,
         *d_windows.stride()[:2],
         *sizes,
-        **keys_options(q, schedule.sizes.queries),
+        **keys_options(q, schedule.sizes),
     )
     spread_gradients(d_windows, schedule)
     d_bias = None if buckets is None or sums is None else buckets.sum_by_bucket(sums)

@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.math import LOG2E, dot
 from foveate.ops._triton.softmax import begin_softmax, empty_outputs, update_softmax
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
@@ -56,7 +57,7 @@ def forward(
         head_dim,
         padded_width(head_dim),
         *schedule.sizes,
-        **forward_options(q),
+        **forward_options(q, schedule.sizes),
     )
     return o, lse
 

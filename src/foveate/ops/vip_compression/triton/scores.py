@@ -43,19 +43,22 @@ def forward(
         max_candidates: The most candidates of a sequence.
         scale: Factor on the products.
     """
-    heads, parts, sizes = q.shape[1], num_parts(max_candidates), tile_sizes(q, max_vips)
+    heads, parts = q.shape[1], num_parts(max_candidates)
     scores = torch.empty(len(k), dtype=torch.float32, device=k.device)
     lse = torch.empty(parts, heads, len(q), dtype=torch.float32, device=k.device)
     if not len(k):
         return scores, lse
-    sequences, tiles = len(inputs.k_counts), cdiv(max_vips, sizes[0])
+    sequences = len(inputs.k_counts)
     strides = *q.stride()[:2], *k.stride()[:2]
     tensors = q, k, *inputs, lse
+    sizes, keys = tile_sizes(q, max_vips, 64)
+    tiles = cdiv(max_vips, sizes[0])
     programs, numbers = heads * parts * tiles * sequences, inputs.numbers(q, tiles, scale)
-    launch(_log_sum_exps, programs, tensors, strides, numbers, (*sizes, parts, 64))
-    tiles = cdiv(max_candidates, 32)
+    launch(_log_sum_exps, programs, tensors, strides, numbers, (*sizes, parts, keys))
+    sizes, keys = tile_sizes(q, max_vips, 32)
+    tiles = cdiv(max_candidates, keys)
     programs, numbers = tiles * sequences, inputs.numbers(q, tiles, scale)
-    launch(_scores, programs, (*tensors, scores), strides, numbers, (*sizes, parts, 32))
+    launch(_scores, programs, (*tensors, scores), strides, numbers, (*sizes, parts, keys))
     return scores, lse
 
 

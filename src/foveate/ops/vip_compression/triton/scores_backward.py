@@ -46,7 +46,8 @@ def backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the gradients of queries, keys and, if there is one, the bias by distance."""
-    heads, parts, sizes = q.shape[1], len(lse), tile_sizes(q, max_vips)
+    heads, parts = q.shape[1], len(lse)
+    sizes, keys = tile_sizes(q, max_vips, _KEYS)
     dk = torch.empty(k.shape, dtype=k.dtype, device=k.device)
     near = far = None
     if inputs.bias is not None:
@@ -57,14 +58,14 @@ def backward(
     sums, dq = torch.empty_like(lse), lse.new_empty(parts, *q.shape)
     sequences, tiles = len(inputs.k_counts), cdiv(max_vips, sizes[0])
     tensors, strides = (q, k, grad, *inputs, lse), (*q.stride()[:2], *k.stride()[:2])
-    constants = *sizes, parts, _KEYS
+    constants = *sizes, parts, keys
     numbers, programs = inputs.numbers(q, tiles, scale), heads * parts * tiles * sequences
     launch(_weighted_gradients, programs, (*tensors, sums), strides, numbers, constants)
     outputs = sums, dq, near, far
     launch(
         _query_gradients, programs, (*tensors, *outputs), strides, numbers, constants, num_stages=2
     )
-    tiles = cdiv(max_candidates, _KEYS)
+    tiles = cdiv(max_candidates, keys)
     numbers, programs = inputs.numbers(q, tiles, scale), heads * tiles * sequences
     launch(
         _key_gradients, programs, (*tensors, sums, dk), strides, numbers, constants, num_stages=2

@@ -18,7 +18,8 @@ from torch import Tensor
 from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, cdiv, dot, padded_width
+from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.math import LOG2E, cdiv, dot
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient, empty_gradients
 from foveate.ops._triton.tiles import load_tile, store_tile
 
@@ -90,7 +91,7 @@ def backward(
     sizes, options = queries_options(q)
     global_lengths, global_size = lengths, 0
     if global_tokens is not None:
-        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size
+        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size(sizes[1])
     tiles = sequence_tiles(lengths, global_lengths, *sizes, q.device)
     buckets, sums = scoring.buckets, None
     if buckets is not None:

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.math import LOG2E, dot
 from foveate.ops._triton.softmax import (
     LANES,
     begin_softmax,
@@ -66,7 +67,7 @@ def forward(
     sizes, options = forward_options(q)
     global_lengths, global_size = lengths, 0
     if global_tokens is not None:
-        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size
+        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size(sizes[1])
     tiles = sequence_tiles(lengths, global_lengths, *sizes, q.device)
     launch(
         _forward_kernel,

@@ -1,0 +1,65 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from foveate.ops import backends
+from foveate.ops._triton.card import Card
+from foveate.ops.backends import choose
+from tests.profiles import NIGHTLY
+
+pytest.importorskip("triton")
+from tests.ops.cards import CARDS
+
+SOME = [
+    ("sm_75", "float16", "128", "--ops", "window", "fovea"),
+    ("sm_86", "float32", "128", "--ops", "window"),
+]
+ALL = [
+    (card, dtype, head_dim, "--all-terms")
+    for card in CARDS
+    for dtype in ("float16", "bfloat16", "float32")
+    for head_dim in ("32", "64", "80", "128")
+    if (card, dtype) != ("sm_75", "bfloat16")
+]
+
+
+@pytest.mark.parametrize("arguments", ALL if NIGHTLY else SOME, ids=" ".join)
+def test_kernels_fit_into_the_shared_memory_of_a_card(arguments):
+    environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-m", "tests.ops.cards", *arguments]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+    kernels = [json.loads(line) for line in run.stdout.splitlines()]
+    limit = CARDS[arguments[0]].shared_memory
+    assert len(kernels) > 3
+    assert not [kernel for kernel in kernels if kernel["shared_memory"] > limit]
+
+
+class OnGPU(torch.Tensor):
+    is_cuda = True
+
+
+@pytest.mark.parametrize(
+    ("card", "dtype", "shared_memory", "reason"),
+    [
+        (Card((7, 5), 65_536), torch.float16, 65_536, None),
+        (Card((7, 5), 65_536), torch.float16, 65_537, "need 65537 bytes of shared memory"),
+        (Card((7, 5), 65_536), torch.bfloat16, 0, "needs .* capability 8.0, and this one has 7.5"),
+        (Card((7, 0), 98_304), torch.float32, 0, "needs .* capability 7.5, and this one has 7.0"),
+        (Card((8, 6), 101_376), torch.bfloat16, 0, None),
+    ],
+)
+def test_a_card_that_lacks_something_takes_the_eager_path(
+    monkeypatch, card, dtype, shared_memory, reason
+):
+    monkeypatch.setattr(backends, "card_of", lambda _: card)
+    x = torch.zeros(4, 2, 64, dtype=dtype).as_subclass(OnGPU)
+    chosen = choose("auto", x, shared_memory=shared_memory)
+    assert chosen == ("triton" if reason is None else "eager")
+    if reason is not None:
+        with pytest.raises(ValueError, match=f'"triton" cannot run: .*{reason}'):
+            choose("triton", x, shared_memory=shared_memory)
