@@ -6,9 +6,10 @@ import sys
 import pytest
 import torch
 
-from foveate.ops import backends
+from foveate.ops import backends, precision
 from foveate.ops._triton.card import Card
 from foveate.ops.backends import choose
+from foveate.ops.precision import supported_dtype
 from tests.profiles import NIGHTLY
 
 pytest.importorskip("triton")
@@ -58,8 +59,20 @@ def test_a_card_that_lacks_something_takes_the_eager_path(
 ):
     monkeypatch.setattr(backends, "card_of", lambda _: card)
     x = torch.zeros(4, 2, 64, dtype=dtype).as_subclass(OnGPU)
-    chosen = choose("auto", x, shared_memory=shared_memory)
-    assert chosen == ("triton" if reason is None else "eager")
-    if reason is not None:
-        with pytest.raises(ValueError, match=f'"triton" cannot run: .*{reason}'):
-            choose("triton", x, shared_memory=shared_memory)
+    if reason is None:
+        assert choose("auto", x, shared_memory=shared_memory) == "triton"
+        return
+    with pytest.warns(UserWarning, match=f"no kernels run, but plain PyTorch: .*{reason}"):
+        assert choose("auto", x, shared_memory=shared_memory) == "eager"
+    with pytest.raises(ValueError, match=f'"triton" cannot run: .*{reason}'):
+        choose("triton", x, shared_memory=shared_memory)
+
+
+def test_bfloat16_is_float16_on_a_card_without_it(monkeypatch):
+    device = torch.device("cuda")
+    monkeypatch.setattr(precision, "card_of", lambda _: Card((7, 5), 65_536))
+    assert supported_dtype(torch.float32, device) == torch.float32
+    with pytest.warns(UserWarning, match=r"has no torch.bfloat16, .* float16 is used"):
+        assert supported_dtype(torch.bfloat16, device) == torch.float16
+    monkeypatch.setattr(precision, "card_of", lambda _: Card((8, 6), 101_376))
+    assert supported_dtype(torch.bfloat16, device) == torch.bfloat16

@@ -58,15 +58,16 @@ class Answerer:
                 f"{name_or_path} is a {kind} model: name a T5 checkpoint to answer in its own "
                 "words, whose encoder can read a whole document"
             )
+        device = resolve_device(device)
         model = load_model(
             VccT5ForConditionalGeneration,
             name_or_path,
-            dtype="auto" if dtype is None else resolve_dtype(dtype),
+            dtype="auto" if dtype is None else resolve_dtype(dtype, device),
         )
         processor = load_processor(name_or_path, model.config)
         if not isinstance(processor, VCCProcessor):  # saved with a T5 that reads plain text
             processor = VCCProcessor(processor.tokenizer)
-        return cls(model.eval().to(resolve_device(device)), processor)
+        return cls(model.eval().to(device), processor)
 
     @torch.inference_mode()
     def answer(

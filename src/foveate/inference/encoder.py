@@ -282,7 +282,7 @@ class Encoder:
 
             check_name_or_path(path)
         device = resolve_device(device)
-        linear_dtype = resolve_dtype(dtype or torch.float32)
+        linear_dtype = resolve_dtype(dtype or torch.float32, device)
         if checkpoint_file(path, "modules.json") is not None:
             from foveate.inference.sentence_encoder import load  # takes seconds
 

@@ -5,6 +5,8 @@ from collections.abc import Collection
 import torch
 from torch import Tensor, nn
 
+from foveate.ops.precision import supported_dtype
+
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
     """Return the device with this name; None means CUDA if available, else the CPU.
@@ -23,8 +25,8 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     return resolved
 
 
-def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """Return the dtype with this name.
+def resolve_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
+    """Return the dtype with this name, or float16 for bfloat16 on a GPU without it.
 
     Raises:
         ValueError: Models do not run in this dtype.
@@ -32,7 +34,7 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
     resolved = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if resolved not in (torch.float32, torch.bfloat16, torch.float16):
         raise ValueError(f"dtype must be float32, bfloat16 or float16, got {dtype}")
-    return resolved
+    return supported_dtype(resolved, device)
 
 
 def check_model_type(model_type: str | None, supported: Collection[str]) -> None:

@@ -1,6 +1,7 @@
 """Choose the implementation of an op."""
 
 import os
+import warnings
 from importlib.util import find_spec
 
 import torch
@@ -33,18 +34,29 @@ def choose(
 
     Raises:
         ValueError: If the backend is unknown or cannot run on this tensor.
+
+    Warns:
+        UserWarning: "auto" is "eager" because the GPU lacks what the kernels need.
     """
     backend = backend or os.environ.get("FOVEATE_BACKEND") or "auto"
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}: choose among {list(BACKENDS)}")
-    if backend == "auto":
-        return "triton" if x.is_cuda and not _why_no_triton(x, widest, shared_memory) else "eager"
-    if backend == "triton" and (reason := _why_no_triton(x, widest, shared_memory)):
+    if backend == "auto" and (not x.is_cuda or _why_no_triton(x, widest)):
+        return "eager"
+    if backend in ("eager", "reference"):
+        return backend
+    if reason := _why_no_triton(x, widest):
         raise ValueError(f'backend "triton" cannot run: {reason}')
-    return backend
+    if reason := _what_the_card_lacks(x, shared_memory):
+        if backend == "triton":
+            raise ValueError(f'backend "triton" cannot run: {reason}')
+        if not torch.compiler.is_compiling():
+            warnings.warn(f"no kernels run, but plain PyTorch: {reason}", stacklevel=3)
+        return "eager"
+    return "triton"
 
 
-def _why_no_triton(x: Tensor, widest: int | None, shared_memory: int) -> str | None:
+def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
     """Return why the kernels cannot run on this tensor, or None if they can."""
     if not has_triton:
         return "the package triton is not installed"
@@ -54,6 +66,11 @@ def _why_no_triton(x: Tensor, widest: int | None, shared_memory: int) -> str | N
         return f"it computes in float16, bfloat16 and float32, got {x.dtype}"
     if widest is not None and x.shape[-1] > widest:
         return f"it supports heads of up to {widest} channels, got {x.shape[-1]}"
+    return None
+
+
+def _what_the_card_lacks(x: Tensor, shared_memory: int) -> str | None:
+    """Return what the kernels need that the GPU does not have, if anything."""
     card = card_of(x.device)
     if torch.version.hip is None and card.capability < (oldest := capability_for(x.dtype)):
         needs, has = (".".join(map(str, pair)) for pair in (oldest, card.capability))

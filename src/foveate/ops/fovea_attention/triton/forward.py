@@ -96,6 +96,7 @@ def _forward_kernel(
     if bias is not None:
         bias += head * (2 * farthest + 1) + farthest
     scale *= LOG2E
+    # (QUERIES, WIDTH)
     queries = load_strided_tile(
         q + head * stride_qh, first, 1, count, stride_qn, QUERIES, HEAD_DIM, WIDTH
     )
@@ -105,6 +106,7 @@ def _forward_kernel(
     before, after = far_biases(bias, reach)
     first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(near_end, end - 1))
     for t in range(near_end, end):
+        # (KEYS, WIDTH)
         keys = load_strided_tile(k, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_strided_tile(v, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         sizes = load_log_sizes(log_sizes, first_key, step, KEYS, KEYS)
@@ -119,6 +121,7 @@ def _forward_kernel(
 
     for t in range(begin, near_end):
         first_key, step, num_keys, distance, _, _ = load_six(entries, t)
+        # (KEYS, WIDTH)
         keys = load_strided_tile(k, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_strided_tile(v, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         distances = distance + key[None, :] - query[:, None]

@@ -168,6 +168,7 @@ def _forward_kernel(
     scale *= LOG2E
 
     query = first + tl.arange(0, QUERIES)
+    # (QUERIES, WIDTH)
     queries = load_tile(q, first, num_queries, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     q_position = query
     if HAS_POSITIONS:
@@ -185,6 +186,7 @@ def _forward_kernel(
     for t in range(far * split // splits, far * (split + 1) // splits):
         other = far_tile(t, before, after)
         constant = tl.where(t < before, bias_before, bias_after)
+        # (KEYS, WIDTH)
         keys = load_tile(k, other * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys.T)
@@ -199,6 +201,7 @@ def _forward_kernel(
     for t in range(near + count * split // splits, near + count * (split + 1) // splits):
         other = near_tile(t, after, full)
         key = other * KEYS + tl.arange(0, KEYS)
+        # (KEYS, WIDTH)
         keys = load_tile(k, other * KEYS, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other * KEYS, num_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
         key_biases = load_key_bias(key_bias, other * KEYS, num_keys, KEYS)
@@ -255,6 +258,7 @@ def _merge_kernel(
             split_lse + (split * heads + head) * n + query, mask=query < n, other=float("-inf")
         )
         source = split_o + (tl.cast(split, tl.int64) * n * heads + head) * HEAD_DIM
+        # (SIZE, WIDTH)
         share = load_tile(source, first, n, stride_on, SIZE, HEAD_DIM, WIDTH)
         new_top = tl.maximum(top, log_total)
         shift = finite_top(new_top)

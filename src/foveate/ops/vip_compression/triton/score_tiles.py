@@ -194,6 +194,7 @@ def score_candidates(
     """
     queries, q_position = vips
     k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh = candidates
+    # (KEYS, WIDTH)
     keys = load_head(k, k_start, first, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH)
     k_position, key_biases = load_candidates(k_positions, key_bias, k_start, first, num_keys, KEYS)
     bias_index = bias_indices(q_position, k_position, reach)

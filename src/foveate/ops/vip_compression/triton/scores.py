@@ -99,6 +99,7 @@ def _log_sum_exps(
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
     if bias is not None:
         bias += head * stride_bh
+    # (VIPS, WIDTH)
     queries = load_head(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
     )
@@ -170,9 +171,11 @@ def _scores(
             vip_weight = load_vips(vip_weights, q_start, first, num_vips, VIPS).to(tl.float32)
             bias_index = bias_indices(q_position, k_position, reach)
             for head in range(heads):
+                # (VIPS, WIDTH)
                 queries = load_head(
                     q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
                 )
+                # (KEYS, WIDTH)
                 keys = load_head(
                     k,
                     k_start,

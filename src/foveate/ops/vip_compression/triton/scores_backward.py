@@ -124,6 +124,7 @@ def _weighted_gradients(
     if bias is not None:
         bias += head * stride_bh
     vip = first + tl.arange(0, VIPS)
+    # (VIPS, WIDTH)
     queries = load_head(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
     )
@@ -193,6 +194,7 @@ def _query_gradients(
         bias += head * stride_bh
     vip = first + tl.arange(0, VIPS)
     exists = vip < num_vips
+    # (VIPS, WIDTH)
     queries = load_head(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
     )
@@ -274,6 +276,7 @@ def _key_gradients(
         head_bias = bias
         if bias is not None:
             head_bias = bias + head * stride_bh
+        # (KEYS, WIDTH)
         keys = load_head(
             k, k_start, first_key, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH
         )
@@ -285,6 +288,7 @@ def _key_gradients(
         for first in range(0, num_vips, VIPS):
             vip = first + tl.arange(0, VIPS)
             exists = vip < num_vips
+            # (VIPS, WIDTH)
             queries = load_head(
                 q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
             )

@@ -135,6 +135,7 @@ def _forward_kernel(
     scale *= LOG2E
 
     query = first + tl.arange(0, QUERIES)
+    # (QUERIES, WIDTH)
     queries = load_tile(q, first, length, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     top, total, out = begin_softmax(QUERIES, WIDTH)
     if HAS_OUTPUTS:
@@ -142,12 +143,14 @@ def _forward_kernel(
         seen = log_total < float("inf")
         top = tl.where(seen, log_total, top)
         total += seen.to(tl.float32)[:, None] / LANES
+        # (QUERIES, WIDTH)
         out = load_tile(o, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
 
     if global_k is not None:
         global_k += global_start * stride_global_kn + head * stride_global_kh
         global_v += global_start * stride_global_vn + head * stride_global_vh
         for t in tl.range(0, tl.cdiv(num_global, GLOBAL), num_stages=1):
+            # (GLOBAL, WIDTH)
             keys = load_tile(
                 global_k, t * GLOBAL, num_global, stride_global_kn, GLOBAL, HEAD_DIM, WIDTH
             )
@@ -162,6 +165,7 @@ def _forward_kernel(
     )
     some_masked = any_masked(masked_keys, begin * KEYS, tl.minimum(stop * KEYS, length))
     for t in range(full, edge):
+        # (KEYS, WIDTH)
         keys = load_tile(k, t * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, t * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys.T)
@@ -169,6 +173,7 @@ def _forward_kernel(
         top, total, out = update_softmax(products, scale, 0.0, values, top, total, out)
     for t in range(begin, stop - (edge - full)):
         other = edge_tile(t, full, edge) * KEYS
+        # (KEYS, WIDTH)
         keys = load_tile(k, other, length, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other, length, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = query_edge_scores(
