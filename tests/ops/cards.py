@@ -102,7 +102,18 @@ def calls(dtype: torch.dtype, head_dim: int) -> Iterator[tuple[str, str, Callabl
     def attend_window(has_bias: bool, num_global: int, has_masked: bool) -> None:
         bias, masked = table if has_bias else None, torch.zeros(TOKENS, dtype=torch.bool)
         global_k = rows(num_global)
-        tensors = q, k, v, global_k, global_k, bias, None, None, None, masked if has_masked else None
+        tensors = (
+            q,
+            k,
+            v,
+            global_k,
+            global_k,
+            bias,
+            None,
+            None,
+            None,
+            masked if has_masked else None,
+        )
         arguments = *tensors, [TOKENS], [num_global], 64, 64, 128, 0.1
         window.backward_op(q, *window.forward_op(*arguments), *arguments)
 
@@ -140,7 +151,11 @@ def calls(dtype: torch.dtype, head_dim: int) -> Iterator[tuple[str, str, Callabl
         about = "bias {}, causal {}, key bias {}, positions {}".format(*terms)
         yield "relative", about, lambda terms=terms: attend_relative(*terms)
     for terms in itertools.product(both, repeat=2):
-        yield "fovea", "bias {}, size bias {}".format(*terms), lambda terms=terms: attend_fovea(*terms)
+        yield (
+            "fovea",
+            "bias {}, size bias {}".format(*terms),
+            lambda terms=terms: attend_fovea(*terms),
+        )
     for has_bias in both:
         yield "vip", f"bias {has_bias}", lambda has_bias=has_bias: score(has_bias)
 

@@ -9,9 +9,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from foveate.documents import Document
+from foveate.inference.devices import resolve_device, resolve_dtype
 from foveate.models.decoding import has_length_limit
 from foveate.models.loading import load_config, load_model
-from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.models.vcc import VccT5ForConditionalGeneration
 from foveate.preprocessing import VCCProcessor, load_processor
 from foveate.preprocessing.processor import warn_of_truncation

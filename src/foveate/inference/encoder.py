@@ -17,14 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from foveate.cache import Cache
-from foveate.checkpoint_files import checkpoint_file
+from foveate.checkpoints import check_name_or_path, checkpoint_file
 from foveate.documents import Document, as_documents
 from foveate.inference.default_model import default_model_path
+from foveate.inference.devices import resolve_device, resolve_dtype
 from foveate.inference.languages import trained_languages, warn_of_languages
 from foveate.inference.onednn import use_onednn
 from foveate.inference.weights import loaded_weights, note_loaded
 from foveate.models.tree_bert_network import TreeBertNetwork, load_network
-from foveate.models.utils import first_position, resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import Features, fill_packs
 from foveate.preprocessing.tree import Anchor, TreeNodes, outline
@@ -215,7 +215,7 @@ class Encoder:
         if context not in ("sentence", "tree"):
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
         positions = getattr(model.config, "max_position_embeddings", None)
-        if positions and (processor.passage_tokens or 0) + first_position(model) >= positions:
+        if positions and (processor.passage_tokens or 0) + _first_position(model) >= positions:
             raise ValueError(
                 f"passages of {processor.passage_tokens} tokens are too long for a model of "
                 f"{positions} positions: lower the processor's passage_tokens"
@@ -229,7 +229,7 @@ class Encoder:
         self._is_tree_bert = model.config.model_type == "tree_bert"
         self._normalizes = self._is_tree_bert
         self._details: dict[str, Any] = {"runner": "foveate"}
-        self._first_position = first_position(model)
+        self._first_position = _first_position(model)
         self.linear_dtype = linear_dtype
         self.cache: Cache | None = None
         on_cpu = model.device.type == "cpu"
@@ -278,8 +278,6 @@ class Encoder:
         }
         given = {name: value for name, value in options.items() if value is not None}
         if not Path(path).is_dir():
-            from foveate.checkpoints import check_name_or_path  # which folders do not need
-
             check_name_or_path(path)
         device = resolve_device(device)
         linear_dtype = resolve_dtype(dtype or torch.float32, device)
@@ -704,7 +702,6 @@ def is_writer(name_or_path: str | PathLike[str]) -> bool:
         OSError: There is no such checkpoint.
         TypeError: `name_or_path` is neither a name nor a path.
     """
-    from foveate.checkpoints import check_name_or_path
     from foveate.models.loading import load_config  # takes seconds
 
     check_name_or_path(name_or_path)
@@ -785,3 +782,9 @@ def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) ->
         vectors[is_sentence],
         None if salience is None else salience[is_sentence],
     )
+
+
+def _first_position(model: nn.Module) -> int:
+    """Return the first position id: RoBERTa and models like it begin after the padding id."""
+    padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1

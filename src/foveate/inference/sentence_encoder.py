@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from foveate.checkpoint_files import load_checkpoint_json
+from foveate.checkpoints import load_checkpoint_json
 from foveate.inference.encoder import Context, DocumentVectors, Encoder
 from foveate.inference.languages import trained_languages
 from foveate.inference.runner import check_code, is_multi_vector, load_whole, module_types

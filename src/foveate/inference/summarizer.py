@@ -8,10 +8,10 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from foveate.detectors import Detector
 from foveate.documents import Document
+from foveate.inference.devices import resolve_device, resolve_dtype
 from foveate.models.decoding import has_length_limit, max_new_tokens
 from foveate.models.loading import load_config, load_model
 from foveate.models.speed_ups import speed_up_if_possible
-from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.preprocessing.led import has_global_tokens
 

@@ -21,9 +21,7 @@ both mostly in linear memory, and "reference" the definition. "auto" is "triton"
 otherwise "eager". The environment variable FOVEATE_BACKEND names the default."""
 
 
-def choose(
-    backend: str | None, x: Tensor, widest: int | None = 128, shared_memory: int = 0
-) -> str:
+def choose(backend: str | None, x: Tensor, widest: int | None = 128, shared_memory: int = 0) -> str:
     """Resolve the backend for a tensor: "triton", "eager" or "reference".
 
     Args:

@@ -20,7 +20,7 @@ from transformers.models.longt5.modeling_longt5 import (
 
 from foveate.models.projections import project_heads
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
-from foveate.models.utils import bias_table
+from foveate.models.speed_ups.t5_layers import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.precision import widened
 from foveate.ops.window_attention import GlobalKeysValues, window_attention

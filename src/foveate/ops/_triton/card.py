@@ -72,7 +72,9 @@ def attention_bytes(
     return (size if x.element_size() < 4 else size * 5 // 4) + 1024
 
 
-def shrink(sizes: tuple[int, int], needed: Callable[[int, int], int], limit: int) -> tuple[int, int]:
+def shrink(
+    sizes: tuple[int, int], needed: Callable[[int, int], int], limit: int
+) -> tuple[int, int]:
     """Halve the larger of two sizes until what they need is within a limit, or both are least."""
     one, other = sizes
     while needed(one, other) > limit and max(one, other) > _SMALLEST_TILE:

@@ -17,8 +17,8 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
-from foveate.ops._triton.launch import launch
 from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, next_power_of_2
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient, empty_gradients
 from foveate.ops._triton.tiles import load_tile, store_tile

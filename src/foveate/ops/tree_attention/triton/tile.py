@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.launch import launch
 from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot
 
 from ..tree import SIZE

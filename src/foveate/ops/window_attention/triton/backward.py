@@ -17,8 +17,8 @@ from torch import Tensor
 
 from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
-from foveate.ops._triton.launch import launch
 from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, cdiv, dot
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient, empty_gradients
 from foveate.ops._triton.tiles import load_tile, store_tile

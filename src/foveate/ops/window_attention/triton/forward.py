@@ -10,8 +10,8 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
-from foveate.ops._triton.launch import launch
 from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot
 from foveate.ops._triton.softmax import (
     LANES,
