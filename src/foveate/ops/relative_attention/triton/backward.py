@@ -25,7 +25,7 @@ from foveate.ops._triton.tiles import load_tile, store_tile
 
 from .bucket_sums import add_by_bucket, store_by_bucket
 from .positions import far_side, load_bounds, load_positions, position_bounds, relative_positions
-from .scoring import Scoring, keys_options, queries_options
+from .scoring import RelativeScoring, keys_options, queries_options
 from .tile import (
     far_bias,
     far_biases,
@@ -49,7 +49,7 @@ def backward(
     v: Tensor,
     o: Tensor,
     lse: Tensor,
-    scoring: Scoring,
+    scoring: RelativeScoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
     needs_bias: bool,
@@ -81,7 +81,7 @@ def _backward_queries(
     lse: Tensor,
     delta: Tensor,
     dq: Tensor,
-    scoring: Scoring,
+    scoring: RelativeScoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
     needs_bias: bool,
@@ -314,7 +314,7 @@ def _backward_keys(
     lse: Tensor,
     delta: Tensor,
     d_kv: Tensor,
-    scoring: Scoring,
+    scoring: RelativeScoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
     needs_key_bias: bool,

@@ -28,7 +28,7 @@ from foveate.ops._triton.softmax import (
 from foveate.ops._triton.tiles import load_tile, store_tile
 
 from .positions import far_side, load_bounds, load_positions, position_bounds, relative_positions
-from .scoring import Scoring, forward_options, num_key_splits
+from .scoring import RelativeScoring, forward_options, num_key_splits
 from .tile import (
     far_bias,
     far_biases,
@@ -45,7 +45,7 @@ def forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    scoring: Scoring,
+    scoring: RelativeScoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
 ) -> tuple[Tensor, Tensor]:

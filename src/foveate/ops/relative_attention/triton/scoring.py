@@ -14,7 +14,7 @@ MAX_CACHED = 4096
 """The most distances whose biases a program keeps in registers; beyond, it reads them."""
 
 
-class Scoring(NamedTuple):
+class RelativeScoring(NamedTuple):
     """The terms that turn products of queries and keys into scores.
 
     Attributes:
@@ -45,7 +45,7 @@ class Scoring(NamedTuple):
         causal: bool,
         max_distance: int,
         scale: float,
-    ) -> "Scoring":
+    ) -> "RelativeScoring":
         """Look up the buckets of distances, and drop positions that make no difference."""
         if table is None:
             positions = (q_positions, k_positions) if causal else (None, None)

@@ -26,7 +26,7 @@ from foveate.ops._triton.tiles import load_tile, store_tile
 from .scoring import (
     NOT_SPECIALIZED,
     GlobalTokens,
-    Scoring,
+    WindowScoring,
     global_strides,
     global_tensors,
     keys_options,
@@ -52,7 +52,7 @@ def backward(
     v: Tensor,
     o: Tensor,
     lse: Tensor,
-    scoring: Scoring,
+    scoring: WindowScoring,
     lengths: Sequence[int],
     global_tokens: GlobalTokens | None,
     other_dq: Tensor | None,

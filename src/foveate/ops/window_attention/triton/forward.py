@@ -25,7 +25,7 @@ from foveate.ops._triton.tiles import load_tile, store_tile
 from .scoring import (
     NOT_SPECIALIZED,
     GlobalTokens,
-    Scoring,
+    WindowScoring,
     forward_options,
     global_strides,
     global_tensors,
@@ -44,7 +44,7 @@ def forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    scoring: Scoring,
+    scoring: WindowScoring,
     lengths: Sequence[int],
     global_tokens: GlobalTokens | None,
     outputs: tuple[Tensor, Tensor] | None,

@@ -23,7 +23,7 @@ NOT_SPECIALIZED = (
 """Arguments that change from batch to batch, for which kernels are not recompiled."""
 
 
-class Scoring(NamedTuple):
+class WindowScoring(NamedTuple):
     """The terms that turn products of queries and keys into scores.
 
     Attributes:
@@ -51,7 +51,7 @@ class Scoring(NamedTuple):
         right: int,
         max_distance: int,
         scale: float,
-    ) -> "Scoring":
+    ) -> "WindowScoring":
         """Look up a table `(num_buckets, heads)` by distance."""
         bias = buckets = None
         if table is not None:
