@@ -1,7 +1,7 @@
 """Compile the kernels that the ops launch for a card that is not here, and print what they take.
 
     python -m tests.ops.cards sm_86 float32 32 64 80 128            # heads of these sizes
-    python -m tests.ops.cards sm_75 float16 64 --ops window tree
+    python -m tests.ops.cards sm_80 float16 64 --ops window tree
 
 The ops run on a CPU, on tensors of the shapes that decide which kernels they launch; every kernel
 is compiled by Triton and ptxas instead of launched. A line of JSON is printed for each: bytes of
@@ -78,9 +78,12 @@ def calls(dtype: torch.dtype, head_dim: int) -> Iterator[tuple[str, str, Callabl
     """Yield an op, what is special, and a call forward and backward, of every kind."""
     from foveate.ops.fovea_attention import triton as fovea
     from foveate.ops.relative_attention import triton as relative
+    from foveate.ops.rms_norm import triton as rms_norm
+    from foveate.ops.rotary import triton as rotary
     from foveate.ops.tree_attention import kernel_memory
     from foveate.ops.tree_attention import triton as tree
     from foveate.ops.tree_attention.tree import SIZE
+    from foveate.ops.tree_positions import triton as tree_positions
     from foveate.ops.vip_compression import triton as vip
     from foveate.ops.window_attention import triton as window
 
@@ -140,7 +143,21 @@ def calls(dtype: torch.dtype, head_dim: int) -> Iterator[tuple[str, str, Callabl
         inputs = vip.ScoreInputs(positions, positions, weights, weights, bias, *spans)
         vip.vip_scores(q.requires_grad_(), k, inputs, TOKENS, TOKENS, 0.1).sum().backward()
 
+    def compute_rows() -> None:
+        x = q.flatten(1).requires_grad_()
+        sums = rms_norm.residual_rms_norm(x, torch.ones(x.shape[1]), 1e-6, x.detach(), dtype)
+        (sums[0].sum() + sums[1].sum()).backward()
+        angles = torch.empty(TOKENS, head_dim // 2)
+        rotary.rotate(q, k, angles, angles)
+        tree_positions.tree_positions_op(positions, positions, positions, x.detach(), 4)
+        tree_positions.reading_order_op(*[positions] * 4)
+        tokens = x.detach().requires_grad_()
+        counts = torch.full((TOKENS // 16,), 16), torch.ones(TOKENS, dtype=torch.long)
+        means, deltas = vip.build(tokens, counts)
+        (vip.spread(means, deltas[0], dtype).sum() + means.sum()).backward()
+
     both = (False, True)
+    yield "rows", "norms, rotations, positions and means", compute_rows
     for edges in ((True, True, True), (True, False, False)):
         yield "tree", f"edges {edges}", lambda edges=edges: attend_tree(edges)
     for has_bias, num_global, masked in itertools.product(both, (0, 64), both):
@@ -165,7 +182,7 @@ def main() -> None:
     parser.add_argument("card", choices=CARDS)
     parser.add_argument("dtype", choices=["float16", "bfloat16", "float32"])
     parser.add_argument("head_dims", type=int, nargs="+")
-    parser.add_argument("--ops", nargs="+", default=["tree", "window", "relative", "fovea", "vip"])
+    parser.add_argument("--ops", nargs="+", help="of all that run on the card")
     parser.add_argument("--all-terms", action="store_true", help="instead of the last of each op")
     arguments = parser.parse_args()
     card = CARDS[arguments.card]
@@ -178,7 +195,8 @@ def main() -> None:
         by_op: dict[str, list[tuple[str, Callable[[], None]]]] = {}
         for op, about, call in calls(getattr(torch, arguments.dtype), head_dim):
             by_op.setdefault(op, []).append((f"{op}, {head_dim} channels, {about}", call))
-        for op in arguments.ops:
+        multiply = card.capability >= cards.capability_for(torch.float32, multiplies=True)
+        for op in arguments.ops or (by_op if multiply else ["rows"]):
             for about, call in by_op[op] if arguments.all_terms else by_op[op][-1:]:
                 JITFunction.run = compile_instead(about, seen)
                 call()

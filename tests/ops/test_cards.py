@@ -16,7 +16,7 @@ pytest.importorskip("triton")
 from tests.ops.cards import CARDS
 
 SOME = [
-    ("sm_75", "float16", "128", "--ops", "window", "fovea"),
+    ("sm_75", "float16", "64"),
     ("sm_86", "float32", "128", "--ops", "window"),
 ]
 ALL = [
@@ -47,11 +47,9 @@ class OnGPU(torch.Tensor):
 @pytest.mark.parametrize(
     ("card", "dtype", "shared_memory", "reason"),
     [
-        (Card((7, 5), 65_536), torch.float16, 65_536, None),
-        (Card((7, 5), 65_536), torch.float16, 65_537, "need 65537 bytes of shared memory"),
-        (Card((7, 5), 65_536), torch.bfloat16, 0, "needs .* capability 8.0, and this one has 7.5"),
-        (Card((7, 0), 98_304), torch.float32, 0, "needs .* capability 7.5, and this one has 7.0"),
-        (Card((8, 6), 101_376), torch.bfloat16, 0, None),
+        (Card((8, 6), 101_376), torch.bfloat16, 101_376, None),
+        (Card((8, 6), 101_376), torch.float32, 101_377, "need 101377 bytes of shared memory"),
+        (Card((7, 5), 65_536), torch.float16, 0, "need .* capability 8.0, and this one has 7.5"),
     ],
 )
 def test_a_card_that_lacks_something_takes_the_eager_path(
@@ -66,6 +64,21 @@ def test_a_card_that_lacks_something_takes_the_eager_path(
         assert choose("auto", x, shared_memory=shared_memory) == "eager"
     with pytest.raises(ValueError, match=f'"triton" cannot run: .*{reason}'):
         choose("triton", x, shared_memory=shared_memory)
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "chosen"),
+    [
+        ((7, 5), torch.float16, "triton"),
+        ((7, 5), torch.bfloat16, "eager"),
+        ((7, 0), torch.float16, "eager"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:no kernels run")
+def test_kernels_without_products_run_on_older_cards(monkeypatch, capability, dtype, chosen):
+    monkeypatch.setattr(backends, "card_of", lambda _: Card(capability, 65_536))
+    x = torch.zeros(4, 64, dtype=dtype).as_subclass(OnGPU)
+    assert choose("auto", x, widest=None) == chosen
 
 
 def test_bfloat16_is_float16_on_a_card_without_it(monkeypatch):

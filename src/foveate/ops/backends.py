@@ -27,7 +27,8 @@ def choose(backend: str | None, x: Tensor, widest: int | None = 128, shared_memo
     Args:
         backend: One of `BACKENDS`; if None, the environment's, or "auto".
         x: A tensor that the op computes with; for attention the queries.
-        widest: The largest last dimension of `x` that the kernels support; None for no limit.
+        widest: The largest last dimension of `x` that the kernels support; None for no limit, of
+            kernels that multiply no matrices.
         shared_memory: Bytes that the kernels need, whatever their sizes.
 
     Raises:
@@ -45,7 +46,7 @@ def choose(backend: str | None, x: Tensor, widest: int | None = 128, shared_memo
         return backend
     if reason := _why_no_triton(x, widest):
         raise ValueError(f'backend "triton" cannot run: {reason}')
-    if reason := _what_the_card_lacks(x, shared_memory):
+    if reason := _what_the_card_lacks(x, widest is not None, shared_memory):
         if backend == "triton":
             raise ValueError(f'backend "triton" cannot run: {reason}')
         if not torch.compiler.is_compiling():
@@ -67,12 +68,14 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
     return None
 
 
-def _what_the_card_lacks(x: Tensor, shared_memory: int) -> str | None:
+def _what_the_card_lacks(x: Tensor, multiplies: bool, shared_memory: int) -> str | None:
     """Return what the kernels need that the GPU does not have, if anything."""
     card = card_of(x.device)
-    if torch.version.hip is None and card.capability < (oldest := capability_for(x.dtype)):
+    if torch.version.hip is None and card.capability < (
+        oldest := capability_for(x.dtype, multiplies)
+    ):
         needs, has = (".".join(map(str, pair)) for pair in (oldest, card.capability))
-        return f"{x.dtype} needs a GPU of compute capability {needs}, and this one has {has}"
+        return f"in {x.dtype} they need a GPU of compute capability {needs}, and this one has {has}"
     if shared_memory > card.shared_memory:
         return (
             f"heads of {x.shape[-1]} channels in {x.dtype} need {shared_memory} bytes of shared "

@@ -30,9 +30,15 @@ class Card(NamedTuple):
 H200 = Card((9, 0), 232_448)
 
 
-def capability_for(dtype: torch.dtype) -> tuple[int, int]:
-    """Return the lowest compute capability of NVIDIA's GPUs that has a dtype, at least a T4's."""
-    return (8, 0) if dtype == torch.bfloat16 else (7, 5)
+def capability_for(dtype: torch.dtype, multiplies: bool = False) -> tuple[int, int]:
+    """Return the lowest compute capability of NVIDIA's GPUs on which kernels run, at least a T4's.
+
+    Args:
+        dtype: The dtype of their inputs.
+        multiplies: Whether they multiply matrices: Triton compiles products for the tensor cores
+            from 8.0 on. For a T4 it unrolls them, and a thread would spill kilobytes of registers.
+    """
+    return (8, 0) if multiplies or dtype == torch.bfloat16 else (7, 5)
 
 
 @cache
@@ -42,7 +48,8 @@ def card_of(device: torch.device) -> Card:
         return H200
     properties = torch.cuda.get_device_properties(device)
     capability = properties.major, properties.minor
-    return Card(capability, properties.shared_memory_per_block_optin)
+    shared_memory: int = properties.shared_memory_per_block_optin  # type: ignore[attr-defined]
+    return Card(capability, shared_memory)
 
 
 def padded_width(head_dim: int) -> int:

@@ -6,7 +6,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.language.target_info import cuda_capability_geq
 
 LOG2E = tl.constexpr(1.4426950408889634)
 _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
@@ -53,8 +52,7 @@ def dot(a, b, acc=None):
     """Add a matrix product in float32 to `acc`; float32 operands keep float32's precision."""
     if _INTERPRETED:  # the interpreter's products read bfloat16 as integers
         a, b = a.to(tl.float32), b.to(tl.float32)
-    precision: tl.constexpr = "tf32x3" if cuda_capability_geq(8, 0) else "ieee"
-    return tl.dot(a, b, acc, input_precision=precision)
+    return tl.dot(a, b, acc, input_precision="tf32x3")
 
 
 @triton.jit
