@@ -70,10 +70,8 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
 
 def _what_the_card_lacks(x: Tensor, multiplies: bool, shared_memory: int) -> str | None:
     """Return what the kernels need that the GPU does not have, if anything."""
-    card = card_of(x.device)
-    if torch.version.hip is None and card.capability < (
-        oldest := capability_for(x.dtype, multiplies)
-    ):
+    card, oldest = card_of(x.device), capability_for(x.dtype, multiplies)
+    if torch.version.hip is None and card.capability < oldest:
         needs, has = (".".join(map(str, pair)) for pair in (oldest, card.capability))
         return f"in {x.dtype} they need a GPU of compute capability {needs}, and this one has {has}"
     if shared_memory > card.shared_memory:
