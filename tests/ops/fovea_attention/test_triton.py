@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
-from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter, small_card  # noqa: F401
 from tests.numerics import TOLERANCE, relative_error
 
 pytestmark = gpu_or_interpreter
@@ -191,3 +191,8 @@ def test_results_repeat_bit_for_bit_and_compile():
         fullgraph=True,
     )
     assert torch.equal(compiled(q, k, v, bias), once[0])
+
+
+@pytest.mark.usefixtures("small_card")
+def test_sizes_of_a_smaller_card():
+    check([220, 20], torch.float32, block_size=72, k_neighbours=1, heads=1)
