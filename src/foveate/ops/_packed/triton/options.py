@@ -25,7 +25,7 @@ def forward_options(q: Tensor, narrow: Options) -> Options:
     wide = options(128, 64, 8, 3)
     if q.dtype == torch.float32:
         narrow, wide = options(128, 32, 8, 2), options(32, 32, 4, 2)
-    return _fitted(q, *(wide if _is_wide(q) else narrow), num_own_tiles=1)
+    return fitted(q, *(wide if _is_wide(q) else narrow), num_own_tiles=1)
 
 
 def queries_options(q: Tensor, narrow: Options) -> Options:
@@ -33,7 +33,7 @@ def queries_options(q: Tensor, narrow: Options) -> Options:
     wide = options(64, 64, 4, 2)
     if q.dtype == torch.float32:
         narrow, wide = options(64, 32, 4, 2), options(32, 64, 8, 2)
-    return _fitted(q, *(wide if _is_wide(q) else narrow))
+    return fitted(q, *(wide if _is_wide(q) else narrow))
 
 
 def keys_options(q: Tensor, narrow: Options) -> Options:
@@ -42,14 +42,21 @@ def keys_options(q: Tensor, narrow: Options) -> Options:
     if q.dtype == torch.float32:
         narrow, wide = options(32, 64, 4, 2), options(64, 32, 8, 2)
     (queries, keys), others = wide if _is_wide(q) else narrow
-    (keys, queries), others = _fitted(q, (keys, queries), others)
+    (keys, queries), others = fitted(q, (keys, queries), others)
     return (queries, keys), others
 
 
-def _fitted(
+def fitted(
     x: Tensor, sizes: tuple[int, int], others: dict[str, int], num_own_tiles: int = 2
 ) -> Options:
-    """Reduce the stages, then the tiles: those that a program finishes, and those of its loop."""
+    """Reduce the stages, then the tiles, until they fit into the card's shared memory.
+
+    Args:
+        x: Queries or keys.
+        sizes: Rows of the tiles that a program finishes, and of those that it loops over.
+        others: Triton's options.
+        num_own_tiles: Tiles that a program keeps: of queries, or of keys and values.
+    """
     limit = card_of(x.device).shared_memory
     if limit >= H200.shared_memory:
         return sizes, others
