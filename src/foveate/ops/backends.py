@@ -70,7 +70,9 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
 
 def _what_the_card_lacks(x: Tensor, multiplies: bool, shared_memory: int) -> str | None:
     """Return what the kernels need that the GPU does not have, if anything."""
-    card, oldest = card_of(x.device), capability_for(x.dtype, multiplies)
+    # torch.compile warns of a cache.
+    look_up = card_of.__wrapped__ if torch.compiler.is_compiling() else card_of
+    card, oldest = look_up(x.device), capability_for(x.dtype, multiplies)
     if torch.version.hip is None and card.capability < oldest:
         needs, has = (".".join(map(str, pair)) for pair in (oldest, card.capability))
         return f"in {x.dtype} they need a GPU of compute capability {needs}, and this one has {has}"
