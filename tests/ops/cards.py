@@ -127,7 +127,7 @@ def calls(dtype: torch.dtype, head_dim: int) -> Iterator[tuple[str, str, Callabl
         arguments = q, k, v, bias, key_bias, places, places, [TOKENS], *options
         outputs = relative.forward_op(*arguments)
         relative.backward_op(q, *outputs, *arguments, has_bias, has_key_bias)
-        if causal and not placed:  # decoding
+        if causal:  # decoding
             relative.forward_op(rows(1), k, v, bias, key_bias, None, None, [1], *options)
 
     def attend_fovea(has_bias: bool, size_bias: bool) -> None:

@@ -78,7 +78,8 @@ class RelativeScoring(NamedTuple):
 def forward_options(q: Tensor, longest: int) -> Options:
     """Return the options of the forward kernel for sequences of up to `longest` queries."""
     if longest <= 16:  # decoding is bound by loading keys
-        return attention_options.fitted(q, *options(16, 64, 4, 3), num_own_tiles=1)
+        # Four warps that share 16 queries hold more copies of their operands.
+        return attention_options.fitted(q, *options(16, 64, 4, 3), num_own_tiles=4)
     return attention_options.forward_options(q, options(128, 64, 4, 3))
 
 
