@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from foveate import Document, Encoder
 from foveate.inference import DocumentVectors
-from foveate.models.utils import resolve_dtype
+from foveate.inference.devices import resolve_dtype
 from foveate.tasks.bm25 import Words, saturated
 from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.relevance import encode_query, match, relevance

@@ -14,8 +14,8 @@ from transformers import AutoModel, PreTrainedModel
 
 from foveate.documents import Document
 from foveate.inference import Encoder
+from foveate.inference.devices import resolve_device, resolve_dtype
 from foveate.models.loading import load_config, load_model
-from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.preprocessing import load_tokenizer
 from foveate.progress import progress
 

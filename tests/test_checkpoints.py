@@ -3,6 +3,7 @@
 import re
 from unittest.mock import MagicMock
 
+import huggingface_hub
 import pytest
 from huggingface_hub.errors import (
     EntryNotFoundError,
@@ -10,7 +11,6 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
-from foveate import checkpoints
 from foveate.checkpoints import check_name_or_path
 from foveate.models.loading import load_config
 
@@ -26,7 +26,7 @@ def hub(monkeypatch):
             if error is not None:
                 raise error
 
-        monkeypatch.setattr(checkpoints, "get_hf_file_metadata", get_metadata)
+        monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", get_metadata)
         return asked
 
     return answer_with

@@ -8,9 +8,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, SupportsIndex
 
+from foveate.data.validation import Texts, validated
 from foveate.documents import Document, DocumentError
 from foveate.documents.compression import decompressed, strip_suffix
-from foveate.validation import Texts, validated
 
 from .example import Example, Query
 from .readers.corpora import hupd_document, unarxive_document

@@ -11,9 +11,9 @@ from transformers import AutoModel, PreTrainedModel
 
 from foveate.data import Corpus, Example
 from foveate.files import atomic_write, check_writable
+from foveate.inference.devices import resolve_device
 from foveate.models.loading import load_config, load_model
 from foveate.models.speed_ups import speed_up_if_possible
-from foveate.models.utils import resolve_device
 from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.training.building import load_examples
 from foveate.training.objectives import AnchorClassification, Classification, Objective

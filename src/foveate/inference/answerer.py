@@ -9,9 +9,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from foveate.documents import Document
+from foveate.inference.devices import resolve_device, resolve_dtype
 from foveate.models.decoding import has_length_limit
 from foveate.models.loading import load_config, load_model
-from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.models.vcc import VccT5ForConditionalGeneration
 from foveate.preprocessing import VCCProcessor, load_processor
 from foveate.preprocessing.processor import warn_of_truncation
@@ -58,15 +58,16 @@ class Answerer:
                 f"{name_or_path} is a {kind} model: name a T5 checkpoint to answer in its own "
                 "words, whose encoder can read a whole document"
             )
+        device = resolve_device(device)
         model = load_model(
             VccT5ForConditionalGeneration,
             name_or_path,
-            dtype="auto" if dtype is None else resolve_dtype(dtype),
+            dtype="auto" if dtype is None else resolve_dtype(dtype, device),
         )
         processor = load_processor(name_or_path, model.config)
         if not isinstance(processor, VCCProcessor):  # saved with a T5 that reads plain text
             processor = VCCProcessor(processor.tokenizer)
-        return cls(model.eval().to(resolve_device(device)), processor)
+        return cls(model.eval().to(device), processor)
 
     @torch.inference_mode()
     def answer(

@@ -11,16 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.cache import Cache
-from foveate.checkpoint_files import checkpoint_file
+from foveate.checkpoints import check_name_or_path, checkpoint_file
 from foveate.documents import Document, as_documents
 from foveate.inference import tree_runner
 from foveate.inference.default_model import default_model_path
+from foveate.inference.devices import resolve_device, resolve_dtype
 from foveate.inference.kept import Kept
 from foveate.inference.languages import trained_languages, warn_of_languages
 from foveate.inference.parts import nothing_read, outlines_of_parts, with_parts
 from foveate.inference.runner import Context, DocumentVectors, Runner
 from foveate.inference.weights import loaded_weights
-from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.preprocessing.tree import Anchor, outline
 
 _KEPT_BYTES = 2**28
@@ -171,11 +171,9 @@ class Encoder:
         }
         given = {name: value for name, value in options.items() if value is not None}
         if not Path(path).is_dir():
-            from foveate.checkpoints import check_name_or_path  # which folders do not need
-
             check_name_or_path(path)
         device = resolve_device(device)
-        linear_dtype = resolve_dtype(dtype or torch.float32)
+        linear_dtype = resolve_dtype(dtype or torch.float32, device)
         if checkpoint_file(path, "modules.json") is not None:
             from foveate.inference import sentence_runner  # takes seconds
 
@@ -438,7 +436,6 @@ def is_writer(name_or_path: str | PathLike[str]) -> bool:
         OSError: There is no such checkpoint.
         TypeError: `name_or_path` is neither a name nor a path.
     """
-    from foveate.checkpoints import check_name_or_path
     from foveate.models.loading import load_config  # takes seconds
 
     check_name_or_path(name_or_path)

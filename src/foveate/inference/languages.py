@@ -8,7 +8,7 @@ from os import PathLike
 
 import yaml
 
-from foveate.checkpoint_files import checkpoint_file
+from foveate.checkpoints import checkpoint_file
 from foveate.documents import Document
 
 MULTILINGUAL_ENCODER = "intfloat/multilingual-e5-small"

@@ -5,8 +5,7 @@ from os import PathLike
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from foveate.checkpoint_files import load_checkpoint_json
-from foveate.checkpoints import check_name_or_path
+from foveate.checkpoints import check_name_or_path, load_checkpoint_json
 from foveate.inference.sentence_models import check_code, is_multi_vector, load_whole
 
 if TYPE_CHECKING:

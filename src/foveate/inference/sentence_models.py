@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from transformers import CONFIG_MAPPING
 
-from foveate.checkpoint_files import load_checkpoint_json
+from foveate.checkpoints import load_checkpoint_json
 from foveate.inference.onednn import use_onednn
 from foveate.models.loading import explain_errors, load_model
 from foveate.preprocessing.loading import check_tokenizer

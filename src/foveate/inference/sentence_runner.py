@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from foveate.checkpoint_files import load_checkpoint_json
+from foveate.checkpoints import load_checkpoint_json
 from foveate.inference.runner import TEXTS_PER_CHUNK, Context, DocumentVectors, Runner
 from foveate.inference.sentence_models import check_code, is_multi_vector, load_whole, module_types
 from foveate.inference.weights import note_loaded

@@ -8,10 +8,10 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from foveate.detectors import Detector
 from foveate.documents import Document
+from foveate.inference.devices import resolve_device, resolve_dtype
 from foveate.models.decoding import has_length_limit, max_new_tokens
 from foveate.models.loading import load_config, load_model
 from foveate.models.speed_ups import speed_up_if_possible
-from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.preprocessing.led import has_global_tokens
 
@@ -67,10 +67,11 @@ class Summarizer:
                 f"{name_or_path} is a {config.model_type} model, which does not generate text from "
                 "a document: name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
             )
+        device = resolve_device(device)
         model = load_model(
             AutoModelForSeq2SeqLM,
             name_or_path,
-            dtype="auto" if dtype is None else resolve_dtype(dtype),
+            dtype="auto" if dtype is None else resolve_dtype(dtype, device),
         )
         options: dict[str, Any] = {}
         if num_keywords is not None:
@@ -80,7 +81,7 @@ class Summarizer:
                     "use a model such as LED"
                 )
             options = {"num_keywords": num_keywords, "detector": detector, "language": language}
-        model = speed_up_if_possible(model).eval().to(resolve_device(device))
+        model = speed_up_if_possible(model).eval().to(device)
         return cls(model, load_processor(name_or_path, config, **options))
 
     @torch.inference_mode()

@@ -17,7 +17,6 @@ from foveate.inference.onednn import use_onednn
 from foveate.inference.runner import TEXTS_PER_CHUNK, Context, DocumentVectors, Runner
 from foveate.inference.weights import note_loaded
 from foveate.models.tree_bert_network import TreeBertNetwork, load_network
-from foveate.models.utils import first_position
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import Features, fill_packs
 from foveate.preprocessing.tree import Anchor, TreeNodes
@@ -108,7 +107,7 @@ class TreeRunner(Runner):
         if context not in ("sentence", "tree"):
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
         positions = getattr(model.config, "max_position_embeddings", None)
-        if positions and (processor.passage_tokens or 0) + first_position(model) >= positions:
+        if positions and (processor.passage_tokens or 0) + _first_position(model) >= positions:
             raise ValueError(
                 f"passages of {processor.passage_tokens} tokens are too long for a model of "
                 f"{positions} positions: lower the processor's passage_tokens"
@@ -126,7 +125,7 @@ class TreeRunner(Runner):
             context == "tree" and getattr(model.config, "token_size", None) is not None
         )
         self.reads_parts = context == "sentence" or model.config.model_type == "tree_bert"
-        self._first_position = first_position(model)
+        self._first_position = _first_position(model)
         on_cpu = model.device.type == "cpu"
         self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU
 
@@ -335,6 +334,12 @@ def _load_model(
     from foveate.inference.loading import load_checkpoint  # takes seconds
 
     return load_checkpoint(path)
+
+
+def _first_position(model: nn.Module) -> int:
+    """Return the first position id: RoBERTa and models like it begin after the padding id."""
+    padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1
 
 
 def _one_ahead(

@@ -1,6 +1,6 @@
 """Loading of checkpoints: missing or damaged files raise an error, and no weight stays random."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -60,6 +60,19 @@ def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> 
             f"{missing[0]}, which would be random: use a checkpoint that has them"
         )
     return model
+
+
+def check_model_type(model_type: str | None, supported: Collection[str]) -> None:
+    """Reject checkpoints of models with other parameters.
+
+    Raises:
+        ValueError: `model_type` is not None and not supported.
+    """
+    if model_type is not None and model_type not in supported:
+        raise ValueError(
+            f"a checkpoint of {model_type} does not have the parameters of this model: name one of "
+            f"{' or '.join(sorted(supported))}"
+        )
 
 
 @contextmanager

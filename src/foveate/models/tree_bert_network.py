@@ -168,7 +168,7 @@ class Anchors:
         return len(self.parents)
 
 
-class Batch(NamedTuple):
+class PassageBatch(NamedTuple):
     """Some passages that go through all layers together.
 
     Attributes:
@@ -182,7 +182,9 @@ class Batch(NamedTuple):
     layout: Layout
 
 
-def batch_passages(position_ids: Tensor, max_tokens: int, *, as_tree: bool) -> Iterator[Batch]:
+def batch_passages(
+    position_ids: Tensor, max_tokens: int, *, as_tree: bool
+) -> Iterator[PassageBatch]:
     """Divide passages into batches of up to `max_tokens` tokens; a longer one is one by itself.
 
     Args:
@@ -204,10 +206,10 @@ def batch_passages(position_ids: Tensor, max_tokens: int, *, as_tree: bool) -> I
         if as_tree:
             tree = Tree.from_parents(torch.where(index == first, -1, first))
             root = torch.where(tree.parent < 0, index, tree.parent)
-            yield Batch(tree.to_level_order(tokens), root, tree.in_level_order)
+            yield PassageBatch(tree.to_level_order(tokens), root, tree.in_level_order)
         else:
             runs = groupby(sizes[i] for i in pack)
-            yield Batch(tokens, first, [(len([*run]), size) for size, run in runs])
+            yield PassageBatch(tokens, first, [(len([*run]), size) for size, run in runs])
 
 
 def activation(name: str) -> nn.Module:
@@ -547,7 +549,7 @@ class TreeBertLayers(nn.Module):
         )
 
     @uncompiled  # the number of passages depends on the data
-    def _batches(self, position_ids: Tensor) -> Iterator[Batch]:
+    def _batches(self, position_ids: Tensor) -> Iterator[PassageBatch]:
         """Divide passages: so few on a CPU that they stay in cache, on a GPU that they fit."""
         weight = self.embeddings.word_embeddings.weight
         head = weight[:0, : weight.shape[1] // self.encoder.num_heads]

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from foveate.checkpoint_files import load_checkpoint_json
-from foveate.checkpoints import check_name_or_path
+from foveate.checkpoints import check_name_or_path, load_checkpoint_json
 
 from .processor import DocumentProcessor, tokenizer_options
 

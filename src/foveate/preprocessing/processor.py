@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.processing_utils import ProcessorMixin
 
-from foveate.checkpoint_files import load_checkpoint_json
+from foveate.checkpoints import load_checkpoint_json
 from foveate.documents import Document, as_documents
 
 from .collate import Features, pad_features

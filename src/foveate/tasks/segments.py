@@ -9,8 +9,8 @@ from torch import Tensor
 import foveate.models.vcc as vcc
 from foveate.documents import Document, as_document
 from foveate.inference import default_model_path
+from foveate.inference.devices import resolve_device
 from foveate.models.loading import load_config, load_model
-from foveate.models.utils import resolve_device
 from foveate.preprocessing import VCCProcessor, load_tokenizer
 from foveate.tasks.arguments import check_query
 

@@ -17,13 +17,13 @@ from transformers import (
 )
 
 from foveate.data import Corpus, Example, read_benchmark
+from foveate.data.validation import validated
 from foveate.documents import Document, DocumentError
 from foveate.models import fovea, hdt, tree_bert, vcc  # noqa: F401  (registers them with the Auto classes)
 from foveate.models.loading import explain_errors
 from foveate.models.positions import repeat_positions
 from foveate.models.speed_ups import speed_up
 from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, processor_for
-from foveate.validation import validated
 
 from .config import check_names
 from .objectives import Objective

@@ -10,8 +10,8 @@ from pydantic import ConfigDict
 from pydantic_core import to_jsonable_python
 
 from foveate.data import BENCHMARKS
+from foveate.data.validation import Texts, validated
 from foveate.inference import default_model_path
-from foveate.validation import Texts, validated
 
 from .config import apply_override, check_names, load_yaml
 from .objectives import OBJECTIVES, Objective

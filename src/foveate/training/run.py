@@ -22,6 +22,7 @@ from transformers.utils import CONFIG_NAME
 from foveate.files import atomic_write
 from foveate.models.speed_ups import capture
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
+from foveate.ops.precision import supported_dtype
 
 from .building import (
     build_dataset,
@@ -128,6 +129,9 @@ def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> Training
         num_workers = options["dataloader_num_workers"]
         options["dataloader_num_workers"] = min(num_workers, os.cpu_count() or 1)
     use_cpu = options.get("use_cpu", not torch.accelerator.is_available())  # else it rejects bf16
+    if options.get("bf16") and not use_cpu and torch.cuda.is_available():
+        dtype = supported_dtype(torch.bfloat16, torch.device("cuda"))
+        options |= {"bf16": dtype == torch.bfloat16, "fp16": dtype == torch.float16}
     # A batch is copied while the GPU computes, and nobody waits for a loss before it is logged.
     copies_ahead = not use_cpu and options.get("dataloader_pin_memory", True)
     return TrainingArguments(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
-from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter, small_card  # noqa: F401
 from tests.numerics import TOLERANCE, relative_error
 
 pytestmark = gpu_or_interpreter
@@ -88,10 +88,10 @@ def test_levels_that_are_cut_into_tiles_more_than_once():
 
 def test_nodes_meet_no_tile_in_part():
     from foveate.ops.fovea_attention.triton.schedule import ScheduleKey, build_schedule
+    from foveate.ops.fovea_attention.triton.tile import TileSizes
 
-    schedule = build_schedule(
-        ScheduleKey((16_384,), 128, 1, "full", None, 128, 0, 128), torch.device(DEVICE)
-    )
+    key = ScheduleKey((16_384,), 128, 1, "full", None, 128, 0, TileSizes(64, 64))
+    schedule = build_schedule(key, torch.device(DEVICE))
     met_from, met_to = schedule.queries_of_keys.entries[:, 4:].T
     assert len(schedule.queries_of_keys.entries) == len(schedule.keys_of_queries.entries)
     assert (met_from == 0).all()
@@ -139,8 +139,10 @@ def test_the_number_of_windows_is_known_beforehand(
         build_schedule,
         num_windows,
     )
+    from foveate.ops.fovea_attention.triton.tile import TileSizes
 
-    key = ScheduleKey(tuple(lengths), block_size, k_neighbours, coverage, stop_level, 128, 0, 64)
+    sizes = TileSizes(64, 64).within(block_size)
+    key = ScheduleKey(tuple(lengths), block_size, k_neighbours, coverage, stop_level, 128, 0, sizes)
     expected = num_windows(*key[:3], stop_level)
     assert build_schedule(key, torch.device(DEVICE)).level_ends[-1] == expected
 
@@ -191,3 +193,8 @@ def test_results_repeat_bit_for_bit_and_compile():
         fullgraph=True,
     )
     assert torch.equal(compiled(q, k, v, bias), once[0])
+
+
+@pytest.mark.usefixtures("small_card")
+def test_sizes_of_a_smaller_card():
+    check([220, 20], torch.float32, block_size=72, k_neighbours=1, heads=1)

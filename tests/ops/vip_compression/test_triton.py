@@ -18,7 +18,7 @@ from foveate.ops.vip_compression import (
     update,
     vip_scores,
 )
-from tests.devices import DEVICE, ON_GPU, gpu_or_interpreter
+from tests.devices import DEVICE, ON_GPU, gpu_or_interpreter, small_card  # noqa: F401
 from tests.numerics import TOLERANCE, relative_error
 from tests.synchronization import replace_graphs
 
@@ -62,6 +62,15 @@ def scores(backend, vips, layout, q, k, table, candidates, biased=True):
 @given(sequences, st.sampled_from([(4, 2), (2, 3)]), st.booleans(), st.integers(0, 99))
 @settings(max_examples=5)
 def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
+    check_scores(sizes, pair, biased, seed)
+
+
+@pytest.mark.usefixtures("small_card")
+def test_sizes_of_a_smaller_card():
+    check_scores([(40, 150)], (4, 2), True, 0)
+
+
+def check_scores(sizes, pair, biased, seed):
     hidden_states, vip, lengths = batch(sizes, seed)
     layout = CompressionLayout.from_mask(vip, lengths, [pair])
     vips, tokens = layout.separate(hidden_states)

@@ -11,7 +11,7 @@ from transformers import LongformerConfig, LongformerModel, LongT5Config, LongT5
 from foveate.models.speed_ups import capture, speed_up
 from foveate.ops._triton import math
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
-from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter, small_card  # noqa: F401
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
 from tests.profiles import NIGHTLY
@@ -306,3 +306,10 @@ def test_one_graph_serves_all_lengths_and_waits_for_nothing(name, trains, monkey
                     difference = torch.linalg.vector_norm(a.grad - b.grad)
                     assert difference < 1e-4 * (1e-2 + torch.linalg.vector_norm(a.grad))
     assert len(graphs) == 1
+
+
+@pytest.mark.usefixtures("small_card")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sizes_of_a_smaller_card(dtype):
+    check(long_call(global_keys_values=long_global(biased=False)), dtype)
+    check(long_call(bias=randn(8, HEADS, seed=3), max_distance=20), dtype)

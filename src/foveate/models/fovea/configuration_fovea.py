@@ -5,7 +5,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import T5Config
 
-from foveate.models.utils import check_model_type
+from foveate.models.loading import check_model_type
 from foveate.ops.fovea_attention import COVERAGES
 
 _COMPATIBLE_MODEL_TYPES = ("longt5", "t5")

@@ -16,6 +16,7 @@ from transformers.utils.generic import can_return_tuple
 from foveate.models.joint_layers import convert_parts, load_parts
 from foveate.models.packing import PackedSequences
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
+from foveate.models.speed_ups.t5_layers import bias_table
 from foveate.models.t5_models import (
     PackedBlock,
     PackedT5Encoder,
@@ -23,7 +24,6 @@ from foveate.models.t5_models import (
     PackedT5ForConditionalGeneration,
     PackedT5Model,
 )
-from foveate.models.utils import bias_table
 from foveate.ops.fovea_attention import fovea_attention
 
 from .configuration_fovea import FoveaConfig

@@ -6,7 +6,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
-from foveate.models.utils import check_model_type
+from foveate.models.loading import check_model_type
 from foveate.ops.tree_attention import EDGES
 
 DECODE_ANCHORS = ("section", "sentence", "token")

@@ -15,12 +15,12 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from foveate.checkpoint_files import checkpoint_file
+from foveate.checkpoints import checkpoint_file
 from foveate.models.decoding import decode_attention, find_cache, prefill_attention
 from foveate.models.joint_layers import load_parts
 from foveate.models.masks import mask_to_bias
 from foveate.models.packing import PackedForest
-from foveate.models.utils import bias_table
+from foveate.models.speed_ups.t5_layers import bias_table
 from foveate.ops.compiling import uncompiled
 from foveate.ops.precision import widened
 from foveate.ops.relative_attention import buckets

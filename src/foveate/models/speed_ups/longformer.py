@@ -31,7 +31,7 @@ from .patching import warn_of_slow_weights
 ONE_QUERY_MASK = "foveate_one_query"
 
 
-class _WindowAttention(nn.Module):
+class _LongformerAttention(nn.Module):
     """The base class of the attention of Longformer and of LED's encoder."""
 
     query: nn.Linear
@@ -100,11 +100,11 @@ class _WindowAttention(nn.Module):
         )
 
 
-class WindowedLongformerAttention(_WindowAttention, LongformerSelfAttention):
+class WindowedLongformerAttention(_LongformerAttention, LongformerSelfAttention):
     """Longformer's attention."""
 
 
-class WindowedLEDAttention(_WindowAttention, LEDEncoderSelfAttention):
+class WindowedLEDAttention(_LongformerAttention, LEDEncoderSelfAttention):
     """The attention of LED's encoder."""
 
 

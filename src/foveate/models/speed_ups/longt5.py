@@ -20,7 +20,7 @@ from transformers.models.longt5.modeling_longt5 import (
 
 from foveate.models.projections import project_heads
 from foveate.models.speed_ups.cuda_graphs import CapturableEncoder
-from foveate.models.utils import bias_table
+from foveate.models.speed_ups.t5_layers import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.precision import widened
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
@@ -29,7 +29,7 @@ from .layouts import BlockSummaries, PackedSpans
 from .patching import warn_of_slow_weights
 
 
-class _WindowAttention(nn.Module):
+class _LongT5Attention(nn.Module):
     """The base class of both kinds of attention."""
 
     q: nn.Linear
@@ -97,11 +97,11 @@ class _WindowAttention(nn.Module):
         return None
 
 
-class WindowedLongT5LocalAttention(_WindowAttention, LongT5LocalAttention):
+class WindowedLongT5LocalAttention(_LongT5Attention, LongT5LocalAttention):
     """LongT5's local attention."""
 
 
-class WindowedLongT5TransientGlobalAttention(_WindowAttention, LongT5TransientGlobalAttention):
+class WindowedLongT5TransientGlobalAttention(_LongT5Attention, LongT5TransientGlobalAttention):
     """LongT5's transient-global attention."""
 
     def _tables(self) -> list[nn.Module]:

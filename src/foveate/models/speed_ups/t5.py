@@ -14,7 +14,7 @@ from transformers.models.t5.modeling_t5 import T5Attention, eager_attention_forw
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.masks import PaddingMask, padding_mask
 from foveate.models.projections import project_heads
-from foveate.models.utils import bias_table
+from foveate.models.speed_ups.t5_layers import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.precision import widened
 from foveate.ops.relative_attention import relative_attention

@@ -101,3 +101,18 @@ class FusedT5DenseActDense(ReLUDense, T5DenseActDense):
 
 class FusedLongT5DenseGatedActDense(GatedGELUDense, LongT5DenseGatedActDense):
     """LongT5's gated feed-forward."""
+
+
+def bias_table(embedding: nn.Module, num_buckets: int, device: torch.device) -> Tensor:
+    """Return T5's table of biases `(num_buckets, heads)`, by the embedding's own forward.
+
+    That copies the table: a checkpointed block must not return a parameter. And its hooks run, by
+    which a sharded table is gathered and an offloaded one is loaded.
+
+    Args:
+        embedding: Holds the bias of each bucket: `nn.Embedding`, or an adapter around it.
+        num_buckets: Number of buckets.
+        device: Where the model computes, which an offloaded weight does not tell.
+    """
+    table: Tensor = embedding(torch.arange(num_buckets, device=device))
+    return table

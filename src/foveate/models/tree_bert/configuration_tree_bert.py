@@ -5,7 +5,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 
-from foveate.models.utils import check_model_type
+from foveate.models.loading import check_model_type
 
 
 @strict

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig, RobertaConfig, T5Config
 
-from foveate.models.utils import check_model_type
+from foveate.models.loading import check_model_type
 from foveate.ops.vip_compression import check_budgets
 
 _PUBLISHED_NAMES = {

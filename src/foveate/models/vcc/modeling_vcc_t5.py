@@ -10,6 +10,7 @@ from transformers.utils.generic import can_return_tuple
 
 from foveate.models.packing import PackedSequences
 from foveate.models.projections import project_heads
+from foveate.models.speed_ups.t5_layers import bias_table
 from foveate.models.t5_models import (
     PackedBlock,
     PackedT5Encoder,
@@ -17,7 +18,6 @@ from foveate.models.t5_models import (
     PackedT5ForConditionalGeneration,
     PackedT5Model,
 )
-from foveate.models.utils import bias_table
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 

@@ -123,8 +123,9 @@ class _GroupedAttention(torch.autograd.Function):
         q, k, v, bias, key_bias, out, lse = ctx.saved_tensors
         delta = (widened(grad) * out).sum(-1, keepdim=True)
         dq, dk, dv = zero_gradient(q), zero_gradient(k), zero_gradient(v)
-        d_bias = None if bias is None else zero_gradient(bias)
-        d_key_bias = None if key_bias is None else zero_gradient(key_bias)
+        _, _, _, needs_bias, needs_key_bias, *_ = ctx.needs_input_grad
+        d_bias = zero_gradient(bias) if needs_bias else None
+        d_key_bias = zero_gradient(key_bias) if needs_key_bias else None
         for group in ctx.groups:
             queries, d_outs, lses, deltas = (
                 _gather(x, group.queries) for x in (q, grad, lse, delta)

@@ -50,7 +50,7 @@ def launch(
         kernel[grid](*tensors, *strides, *numbers, *constants, **options)
         return None
     dtypes = [None if x is None else x.dtype for x in tensors]
-    key = (id(kernel), device, constants, *dtypes, *options.items())
+    key = (kernel.fn, device, constants, *dtypes, *options.items())
     compiled = _compiled.get(key)
     if compiled is None:  # the interpreter compiles nothing and returns None
         _compiled[key] = kernel[grid](*tensors, *strides, *numbers, *constants, **options)

@@ -42,11 +42,6 @@ def bucket_size(number: int) -> int:
     return cdiv(number, step) * step
 
 
-def padded_width(head_dim: int) -> int:
-    """Return the channels of a tile: a power of two, at least 16, as the tensor cores require."""
-    return max(16, next_power_of_2(head_dim))
-
-
 def adjacent(x: Tensor) -> Tensor:
     """Return x with its channels adjacent, as the kernels read them; other strides are free."""
     return x if x.stride(-1) == 1 else x.contiguous()

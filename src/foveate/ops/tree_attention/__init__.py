@@ -2,14 +2,16 @@
 
 from collections.abc import Collection
 
+import torch
 from torch import Tensor
 
 from foveate.ops._packed.validation import check_device, check_scale, check_self_attention
+from foveate.ops._triton.card import row_bytes
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
 from . import reference as _reference
-from .tree import Tree
+from .tree import SIZE, Tree
 
 __all__ = ["EDGES", "Tree", "tree_attention", "tree_attention_qkv"]
 
@@ -89,6 +91,12 @@ def tree_attention_qkv(
     return _attend((qkv,), tree, edges, scale, backend)
 
 
+def kernel_memory(q: Tensor, trains: bool) -> int:
+    """Return the bytes that a kernel needs: the tiles that it multiplies stay in shared memory."""
+    num_tiles = 3 if not trains else 5 if q.element_size() < 4 else 6
+    return num_tiles * SIZE * row_bytes(q)
+
+
 def _attend(
     inputs: tuple[Tensor, ...],
     tree: Tree,
@@ -114,7 +122,8 @@ def _attend(
     if unknown := set(edges) - set(EDGES):
         raise ValueError(f"unknown edges {sorted(unknown)}: choose from {list(EDGES)}")
     check_scale(scale)
-    backend = choose(backend, q)
+    trains = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+    backend = choose(backend, q, shared_memory=kernel_memory(q, trains))
     if q.numel() == 0:
         return q.clone()
     scale = q.shape[-1] ** -0.5 if scale is None else scale

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .triton.forest import LevelOrderedForest
     from .triton.partition import ForestTiles
 
+SIZE = 64
+"""Slots of the tiles that the GPU kernels compute, for nodes of a family or several."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:

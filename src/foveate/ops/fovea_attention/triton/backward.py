@@ -14,7 +14,8 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.bias import add_by_diagonal
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.math import LOG2E, dot
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
@@ -64,7 +65,7 @@ def backward(
         *strides,
         *o.stride()[:2],
         *sizes,
-        **queries_options(q),
+        **queries_options(q, schedule.sizes),
     )
     tiles, entries = schedule.queries_of_keys
     _keys_kernel[(len(tiles) * heads,)](
@@ -77,7 +78,7 @@ def backward(
         *strides,
         *d_windows.stride()[:2],
         *sizes,
-        **keys_options(q, schedule.sizes.queries),
+        **keys_options(q, schedule.sizes),
     )
     spread_gradients(d_windows, schedule)
     d_bias = None if buckets is None or sums is None else buckets.sum_by_bucket(sums)
@@ -129,6 +130,7 @@ def _queries_kernel(
     q += head * stride_qh
     grad += head * stride_gh
     o += head * stride_oh
+    # (QUERIES, WIDTH)
     queries = load_strided_tile(q, first, 1, count, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     grads = load_strided_tile(grad, first, 1, count, stride_gn, QUERIES, HEAD_DIM, WIDTH)
     outs = load_strided_tile(o, first, 1, count, stride_on, QUERIES, HEAD_DIM, WIDTH)
@@ -144,6 +146,7 @@ def _queries_kernel(
     before, after = far_biases(bias, reach)
     first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(near_end, end - 1))
     for t in range(near_end, end):
+        # (KEYS, WIDTH)
         keys = load_strided_tile(k, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_strided_tile(v, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         sizes = load_log_sizes(log_sizes, first_key, step, KEYS, KEYS)
@@ -164,6 +167,7 @@ def _queries_kernel(
     near_after = tl.zeros([KEYS], tl.float32)
     for t in range(begin, near_end):
         first_key, step, num_keys, distance, _, _ = load_six(entries, t)
+        # (KEYS, WIDTH)
         keys = load_strided_tile(k, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_strided_tile(v, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         distances = distance + key[None, :] - query[:, None]
@@ -226,8 +230,10 @@ def _keys_kernel(
     head = (tl.program_id(0) % heads).to(tl.int64)
     first, step, count, begin, near_end, end = load_six(tiles, tl.program_id(0) // heads)
     windows += head * stride_kh
+    # (KEYS, WIDTH)
     keys = load_strided_tile(windows, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
     windows += kv_stride
+    # (KEYS, WIDTH)
     values = load_strided_tile(windows, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
     sizes = load_log_sizes(log_sizes, first, step, count, KEYS)
     q += head * stride_qh
@@ -248,6 +254,7 @@ def _keys_kernel(
     for t in range(near_end * parts, end * parts):
         part = t % parts * ROWS
         row = part + query
+        # (ROWS, WIDTH)
         queries = load_strided_tile(
             q, first_query + part, 1, num_queries - part, stride_qn, ROWS, HEAD_DIM, WIDTH
         )
@@ -275,6 +282,7 @@ def _keys_kernel(
         first_query, _, num_queries, distance, met_from, met_to = load_six(entries, t // parts)
         part = t % parts * ROWS
         row = part + query
+        # (ROWS, WIDTH)
         queries = load_strided_tile(
             q, first_query + part, 1, num_queries - part, stride_qn, ROWS, HEAD_DIM, WIDTH
         )

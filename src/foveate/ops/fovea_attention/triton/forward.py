@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.math import LOG2E, dot
 from foveate.ops._triton.softmax import begin_softmax, empty_outputs, update_softmax
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
@@ -56,7 +57,7 @@ def forward(
         head_dim,
         padded_width(head_dim),
         *schedule.sizes,
-        **forward_options(q),
+        **forward_options(q, schedule.sizes),
     )
     return o, lse
 
@@ -95,6 +96,7 @@ def _forward_kernel(
     if bias is not None:
         bias += head * (2 * farthest + 1) + farthest
     scale *= LOG2E
+    # (QUERIES, WIDTH)
     queries = load_strided_tile(
         q + head * stride_qh, first, 1, count, stride_qn, QUERIES, HEAD_DIM, WIDTH
     )
@@ -104,6 +106,7 @@ def _forward_kernel(
     before, after = far_biases(bias, reach)
     first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(near_end, end - 1))
     for t in range(near_end, end):
+        # (KEYS, WIDTH)
         keys = load_strided_tile(k, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_strided_tile(v, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         sizes = load_log_sizes(log_sizes, first_key, step, KEYS, KEYS)
@@ -118,6 +121,7 @@ def _forward_kernel(
 
     for t in range(begin, near_end):
         first_key, step, num_keys, distance, _, _ = load_six(entries, t)
+        # (KEYS, WIDTH)
         keys = load_strided_tile(k, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_strided_tile(v, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         distances = distance + key[None, :] - query[:, None]

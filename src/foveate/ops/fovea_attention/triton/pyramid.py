@@ -8,7 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.math import cdiv, padded_width
+from foveate.ops._triton.card import padded_width
+from foveate.ops._triton.math import cdiv
 from foveate.ops._triton.tiles import row_pointers, tile_mask
 
 from .schedule import RUN, Schedule

@@ -24,29 +24,10 @@ from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
 from foveate.ops._triton.cache import cached_for_graphs
 
 from ..pyramid import window_sizes, window_stride
-from .tile import row_bytes
+from .tile import TileSizes
 
 RUN = 64
 """Tokens that one program averages over the windows of all levels that they contain."""
-
-
-class TileSizes(NamedTuple):
-    """The numbers of queries and of keys in a tile."""
-
-    queries: int
-    keys: int
-
-    @classmethod
-    def for_block(cls, block_size: int, row_bytes: int) -> "TileSizes":
-        """Choose sizes that suit the matrix units and shared memory, at most a block."""
-        size = max(16, 1 << (block_size - 1).bit_length())
-        if row_bytes <= 128:
-            queries, keys = 64, 64
-        elif row_bytes <= 256:
-            queries, keys = 128, 64
-        else:
-            queries, keys = 64, 32
-        return cls(min(size, queries), min(size, keys))
 
 
 class TileLists(NamedTuple):
@@ -119,7 +100,7 @@ class Schedule(NamedTuple):
 class ScheduleKey(NamedTuple):
     """The arguments of `fovea_attention` that the schedule of a batch depends on.
 
-    `num_buckets` is 0 without a bias, and `row_bytes` is the size of a row of a tile.
+    `num_buckets` is 0 without a bias, and `sizes` are at most a block's.
     """
 
     lengths: tuple[int, ...]
@@ -129,7 +110,7 @@ class ScheduleKey(NamedTuple):
     stop_level: int | None
     max_distance: int
     num_buckets: int
-    row_bytes: int
+    sizes: TileSizes
 
     @classmethod
     def from_arguments(
@@ -153,7 +134,7 @@ class ScheduleKey(NamedTuple):
             stop_level,
             max_distance,
             num_buckets,
-            row_bytes(q),
+            TileSizes.largest(q).within(block_size),
         )
 
 
@@ -246,7 +227,7 @@ def _build(key: ScheduleKey) -> Schedule:
     buckets = None
     if key.num_buckets:
         buckets = distance_buckets(key.num_buckets, key.max_distance, True, torch.device("cpu"))
-    sizes = TileSizes.for_block(block_size, key.row_bytes)
+    sizes = key.sizes
     num_blocks = [-(-length // block_size) for length in key.lengths]
     nodes = nodes_by_room(max(num_blocks), key.k_neighbours, key.coverage, key.stop_level)
     num_levels = 1 + int(nodes[..., 0].max()) if nodes.numel() else 1

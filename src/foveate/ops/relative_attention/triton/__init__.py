@@ -12,7 +12,7 @@ from foveate.ops.differentiation import once_differentiable
 
 from .backward import backward
 from .forward import forward
-from .scoring import Scoring
+from .scoring import RelativeScoring
 
 __all__ = ["backward_op", "forward_op", "relative_attention"]
 
@@ -34,9 +34,9 @@ class _Arguments(NamedTuple):
     scale: float
 
     @property
-    def scoring(self) -> Scoring:
+    def scoring(self) -> RelativeScoring:
         """The terms of scores other than products."""
-        return Scoring.from_table(*self[3:7], *self[9:])
+        return RelativeScoring.from_table(*self[3:7], *self[9:])
 
 
 def relative_attention(q: Tensor, *arguments: Any) -> Tensor:

@@ -17,14 +17,15 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
+from foveate.ops._triton.card import padded_width
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, dot, next_power_of_2, padded_width
+from foveate.ops._triton.math import LOG2E, dot, next_power_of_2
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient, empty_gradients
 from foveate.ops._triton.tiles import load_tile, store_tile
 
 from .bucket_sums import add_by_bucket, store_by_bucket
 from .positions import far_side, load_bounds, load_positions, position_bounds, relative_positions
-from .scoring import Scoring, keys_options, queries_options
+from .scoring import RelativeScoring, keys_options, queries_options
 from .tile import (
     far_bias,
     far_biases,
@@ -48,7 +49,7 @@ def backward(
     v: Tensor,
     o: Tensor,
     lse: Tensor,
-    scoring: Scoring,
+    scoring: RelativeScoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
     needs_bias: bool,
@@ -80,7 +81,7 @@ def _backward_queries(
     lse: Tensor,
     delta: Tensor,
     dq: Tensor,
-    scoring: Scoring,
+    scoring: RelativeScoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
     needs_bias: bool,
@@ -213,6 +214,7 @@ def _queries_kernel(
         k_positions += k_start
 
     query = first + tl.arange(0, QUERIES)
+    # (QUERIES, WIDTH)
     queries = load_tile(q, first, num_queries, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     grads = load_tile(grad, first, num_queries, stride_gn, QUERIES, HEAD_DIM, WIDTH)
     outs = load_tile(o, first, num_queries, stride_on, QUERIES, HEAD_DIM, WIDTH)
@@ -242,6 +244,7 @@ def _queries_kernel(
             side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
         constant = far_bias(side, bias_before, bias_after)
         constant = tl.where(side == 0, float("-inf"), constant)
+        # (KEYS, WIDTH)
         keys = load_tile(k, other * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = dot(queries, keys.T) * (scale * LOG2E)
@@ -268,6 +271,7 @@ def _queries_kernel(
             low, high = k_low - q_high, k_high - q_low
         if side == 0:
             key = other * KEYS + tl.arange(0, KEYS)
+            # (KEYS, WIDTH)
             keys = load_tile(k, other * KEYS, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
             values = load_tile(v, other * KEYS, num_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
             key_biases = load_key_bias(key_bias, other * KEYS, num_keys, KEYS)[None, :]
@@ -310,7 +314,7 @@ def _backward_keys(
     lse: Tensor,
     delta: Tensor,
     d_kv: Tensor,
-    scoring: Scoring,
+    scoring: RelativeScoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
     needs_key_bias: bool,
@@ -425,6 +429,7 @@ def _keys_kernel(
         k_positions += start
 
     key = first + tl.arange(0, KEYS)
+    # (KEYS, WIDTH)
     keys = load_tile(k, first, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
     values = load_tile(v, first, num_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
     k_position = key
@@ -448,6 +453,7 @@ def _keys_kernel(
         other = far_tile(t, before, after)
         constant = tl.where(t < before, bias_after, bias_before)  # keys after queries before them
         query = other * QUERIES + tl.arange(0, QUERIES)
+        # (QUERIES, WIDTH)
         queries = load_tile(q, other * QUERIES, None, stride_qn, QUERIES, HEAD_DIM, WIDTH)
         grads = load_tile(grad, other * QUERIES, None, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         log_total, d = tl.load(lse + query), tl.load(delta + query)
@@ -464,6 +470,7 @@ def _keys_kernel(
     for t in range(near, stop):
         other = near_tile(t, after, full)
         query = other * QUERIES + tl.arange(0, QUERIES)
+        # (QUERIES, WIDTH)
         queries = load_tile(q, other * QUERIES, num_queries, stride_qn, QUERIES, HEAD_DIM, WIDTH)
         grads = load_tile(grad, other * QUERIES, num_queries, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         log_total = tl.load(lse + query, mask=query < num_queries, other=float("inf"))

@@ -15,8 +15,9 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
+from foveate.ops._triton.card import padded_width
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, cdiv, dot, padded_width
+from foveate.ops._triton.math import LOG2E, cdiv, dot
 from foveate.ops._triton.softmax import (
     begin_softmax,
     empty_outputs,
@@ -27,7 +28,7 @@ from foveate.ops._triton.softmax import (
 from foveate.ops._triton.tiles import load_tile, store_tile
 
 from .positions import far_side, load_bounds, load_positions, position_bounds, relative_positions
-from .scoring import Scoring, forward_options, num_key_splits
+from .scoring import RelativeScoring, forward_options, num_key_splits
 from .tile import (
     far_bias,
     far_biases,
@@ -44,7 +45,7 @@ def forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    scoring: Scoring,
+    scoring: RelativeScoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
@@ -167,6 +168,7 @@ def _forward_kernel(
     scale *= LOG2E
 
     query = first + tl.arange(0, QUERIES)
+    # (QUERIES, WIDTH)
     queries = load_tile(q, first, num_queries, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     q_position = query
     if HAS_POSITIONS:
@@ -184,6 +186,7 @@ def _forward_kernel(
     for t in range(far * split // splits, far * (split + 1) // splits):
         other = far_tile(t, before, after)
         constant = tl.where(t < before, bias_before, bias_after)
+        # (KEYS, WIDTH)
         keys = load_tile(k, other * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys.T)
@@ -198,6 +201,7 @@ def _forward_kernel(
     for t in range(near + count * split // splits, near + count * (split + 1) // splits):
         other = near_tile(t, after, full)
         key = other * KEYS + tl.arange(0, KEYS)
+        # (KEYS, WIDTH)
         keys = load_tile(k, other * KEYS, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other * KEYS, num_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
         key_biases = load_key_bias(key_bias, other * KEYS, num_keys, KEYS)
@@ -254,6 +258,7 @@ def _merge_kernel(
             split_lse + (split * heads + head) * n + query, mask=query < n, other=float("-inf")
         )
         source = split_o + (tl.cast(split, tl.int64) * n * heads + head) * HEAD_DIM
+        # (SIZE, WIDTH)
         share = load_tile(source, first, n, stride_on, SIZE, HEAD_DIM, WIDTH)
         new_top = tl.maximum(top, log_total)
         shift = finite_top(new_top)

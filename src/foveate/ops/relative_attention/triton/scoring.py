@@ -14,7 +14,7 @@ MAX_CACHED = 4096
 """The most distances whose biases a program keeps in registers; beyond, it reads them."""
 
 
-class Scoring(NamedTuple):
+class RelativeScoring(NamedTuple):
     """The terms that turn products of queries and keys into scores.
 
     Attributes:
@@ -45,7 +45,7 @@ class Scoring(NamedTuple):
         causal: bool,
         max_distance: int,
         scale: float,
-    ) -> "Scoring":
+    ) -> "RelativeScoring":
         """Look up the buckets of distances, and drop positions that make no difference."""
         if table is None:
             positions = (q_positions, k_positions) if causal else (None, None)
@@ -78,7 +78,8 @@ class Scoring(NamedTuple):
 def forward_options(q: Tensor, longest: int) -> Options:
     """Return the options of the forward kernel for sequences of up to `longest` queries."""
     if longest <= 16:  # decoding is bound by loading keys
-        return options(16, 64, 4, 3)
+        # Four warps that share 16 queries hold more copies of their operands.
+        return attention_options.fitted(q, *options(16, 64, 4, 3), num_own_tiles=4)
     return attention_options.forward_options(q, options(128, 64, 4, 3))
 
 

@@ -109,6 +109,7 @@ def _backward(
     node, role = load_members(members, tile, SIZE)
     keep = is_finished(node, role, INNER)
     if not LARGE:
+        # (SIZE, WIDTH)
         queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
         keys = load_nodes(k, node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
         values = load_nodes(v, node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
@@ -123,12 +124,14 @@ def _backward(
     else:
         first, stop = family_tiles(lists, tile, capacity)
         if job % 2 == 0:
+            # (SIZE, WIDTH)
             keys = load_nodes(k, node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
             values = load_nodes(v, node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
             dk_sum = tl.zeros([SIZE, WIDTH], tl.float32)
             dv_sum = tl.zeros([SIZE, WIDTH], tl.float32)
             for other in range(first, stop):
                 other_node, other_role = load_members(members, other, SIZE)
+                # (SIZE, WIDTH)
                 queries = load_nodes(q, other_node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
                 grads, outs, log_total = _load_outputs(
                     grad, o, lse, other_node, head, stride_gn, stride_gh, n, heads, HEAD_DIM, WIDTH
@@ -142,6 +145,7 @@ def _backward(
             _store(dv, dv_sum, node, keep, head, stride_dn, INNER, HEAD_DIM, WIDTH)
             _store(dk, dk_sum, node, keep, head, stride_dn, INNER, HEAD_DIM, WIDTH)
         else:
+            # (SIZE, WIDTH)
             queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
             grads, outs, log_total = _load_outputs(
                 grad, o, lse, node, head, stride_gn, stride_gh, n, heads, HEAD_DIM, WIDTH
@@ -149,6 +153,7 @@ def _backward(
             dq_sum = tl.zeros([SIZE, WIDTH], tl.float32)
             for other in range(first, stop):
                 other_node, other_role = load_members(members, other, SIZE)
+                # (SIZE, WIDTH)
                 keys = load_nodes(k, other_node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
                 values = load_nodes(v, other_node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
                 mask = _mask(other_node, other_role, node, role, PARENT, SIBLINGS, CHILDREN)
@@ -172,6 +177,7 @@ def _load_outputs(
     WIDTH: tl.constexpr,
 ):
     """Load the outputs of nodes: their gradients, the outputs themselves, and log-sum-exps."""
+    # (SIZE, WIDTH)
     grads = load_nodes(grad, node, head, stride_gn, stride_gh, HEAD_DIM, WIDTH)
     outs = load_nodes(o, node, head, heads * HEAD_DIM, HEAD_DIM, HEAD_DIM, WIDTH)
     return grads, outs, tl.load(lse + head * n + node, mask=node >= 0, other=0.0)

@@ -21,7 +21,8 @@ from torch import Tensor
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import bucket_size, next_power_of_2
 
-from .partition import SIZE, ForestTiles
+from ..tree import SIZE
+from .partition import ForestTiles
 
 _SMALLEST_FAMILY = 1023
 """Children that a parent in any bucket may have."""

@@ -76,6 +76,7 @@ def _forward(
     tile = nth_tile(lists, tl.program_id(0) // heads, capacity, INNER, LARGE)
     node, role = load_members(members, tile, SIZE)
     code = query_code(role, CHILDREN)
+    # (SIZE, WIDTH)
     queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
     if LARGE:
         top, _lanes, out = begin_softmax(SIZE, WIDTH)
@@ -83,6 +84,7 @@ def _forward(
         first, stop = family_tiles(lists, tile, capacity)
         for other in range(first, stop):
             key_node, key_role = load_members(members, other, SIZE)
+            # (SIZE, WIDTH)
             keys = load_nodes(k, key_node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
             values = load_nodes(v, key_node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
             key = key_code(key_role, PARENT)
@@ -97,6 +99,7 @@ def _forward(
             out = dot(weights.to(values.dtype), values, out * decay[:, None])
             top = new_top
     else:
+        # (SIZE, WIDTH)
         keys = load_nodes(k, node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
         values = load_nodes(v, node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
         key = key_code(role, PARENT)

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from foveate.ops._triton.launch import launch
 
-SIZE = 64
-"""Slots of a tile."""
+from ..tree import SIZE
 
 _CHUNK = 256
 """Nodes whose families one program partitions, one closed tile after the other."""

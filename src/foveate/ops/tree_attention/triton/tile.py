@@ -11,10 +11,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from foveate.ops._triton.card import padded_width
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.math import LOG2E, dot
 
-from .partition import SIZE, ForestTiles
+from ..tree import SIZE
+from .partition import ForestTiles
 
 NOT_SPECIALIZED = ["n", "heads", "capacity"]
 """Arguments that change from batch to batch, for which kernels are not recompiled."""

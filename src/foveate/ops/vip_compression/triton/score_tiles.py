@@ -13,7 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.math import LOG2E, cdiv, dot, next_power_of_2, padded_width
+from foveate.ops._triton.card import H200, card_of, padded_width, row_bytes, shrink
+from foveate.ops._triton.math import LOG2E, cdiv, dot, next_power_of_2
 from foveate.ops._triton.softmax import finite_top
 from foveate.ops._triton.tiles import tile_mask
 
@@ -57,10 +58,28 @@ class ScoreInputs(NamedTuple):
         return *q.shape[:2], tiles, self.reach, *strides, scale
 
 
-def tile_sizes(q: Tensor, max_vips: int) -> tuple[int, int, int]:
-    """Return the VIP tokens of a tile, and the width of a head as it is and padded."""
-    vips = min(64, max(16, next_power_of_2(max_vips)))
-    return vips, q.shape[2], padded_width(q.shape[2])
+def tile_sizes(q: Tensor, max_vips: int, keys: int) -> tuple[tuple[int, int, int], int]:
+    """Fit a tile into the card's shared memory.
+
+    Args:
+        q: Queries `(n_vips, heads, head_dim)`.
+        max_vips: The most VIP tokens of a sequence.
+        keys: Candidates of a tile on an H200.
+
+    Returns:
+        The VIP tokens of a tile and the width of a head as it is and padded, and the candidates.
+    """
+    vips, width = min(64, max(16, next_power_of_2(max_vips))), padded_width(q.shape[2])
+    limit = card_of(q.device).shared_memory
+
+    def needed(vips: int, keys: int) -> int:
+        larger = max(vips, keys)
+        size = (vips + keys + larger) * row_bytes(q) + 4 * (vips * keys + larger * width)
+        return (size if q.element_size() < 4 else size * 5 // 4) + 1024
+
+    if limit < H200.shared_memory:
+        vips, keys = shrink((vips, keys), needed, limit)
+    return (vips, q.shape[2], width), keys
 
 
 def num_parts(max_candidates: int) -> int:
@@ -175,6 +194,7 @@ def score_candidates(
     """
     queries, q_position = vips
     k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh = candidates
+    # (KEYS, WIDTH)
     keys = load_head(k, k_start, first, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH)
     k_position, key_biases = load_candidates(k_positions, key_bias, k_start, first, num_keys, KEYS)
     bias_index = bias_indices(q_position, k_position, reach)

@@ -43,19 +43,22 @@ def forward(
         max_candidates: The most candidates of a sequence.
         scale: Factor on the products.
     """
-    heads, parts, sizes = q.shape[1], num_parts(max_candidates), tile_sizes(q, max_vips)
+    heads, parts = q.shape[1], num_parts(max_candidates)
     scores = torch.empty(len(k), dtype=torch.float32, device=k.device)
     lse = torch.empty(parts, heads, len(q), dtype=torch.float32, device=k.device)
     if not len(k):
         return scores, lse
-    sequences, tiles = len(inputs.k_counts), cdiv(max_vips, sizes[0])
+    sequences = len(inputs.k_counts)
     strides = *q.stride()[:2], *k.stride()[:2]
     tensors = q, k, *inputs, lse
+    sizes, keys = tile_sizes(q, max_vips, 64)
+    tiles = cdiv(max_vips, sizes[0])
     programs, numbers = heads * parts * tiles * sequences, inputs.numbers(q, tiles, scale)
-    launch(_log_sum_exps, programs, tensors, strides, numbers, (*sizes, parts, 64))
-    tiles = cdiv(max_candidates, 32)
+    launch(_log_sum_exps, programs, tensors, strides, numbers, (*sizes, parts, keys))
+    sizes, keys = tile_sizes(q, max_vips, 32)
+    tiles = cdiv(max_candidates, keys)
     programs, numbers = tiles * sequences, inputs.numbers(q, tiles, scale)
-    launch(_scores, programs, (*tensors, scores), strides, numbers, (*sizes, parts, 32))
+    launch(_scores, programs, (*tensors, scores), strides, numbers, (*sizes, parts, keys))
     return scores, lse
 
 
@@ -96,6 +99,7 @@ def _log_sum_exps(
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
     if bias is not None:
         bias += head * stride_bh
+    # (VIPS, WIDTH)
     queries = load_head(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
     )
@@ -167,9 +171,11 @@ def _scores(
             vip_weight = load_vips(vip_weights, q_start, first, num_vips, VIPS).to(tl.float32)
             bias_index = bias_indices(q_position, k_position, reach)
             for head in range(heads):
+                # (VIPS, WIDTH)
                 queries = load_head(
                     q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
                 )
+                # (KEYS, WIDTH)
                 keys = load_head(
                     k,
                     k_start,

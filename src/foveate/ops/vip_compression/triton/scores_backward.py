@@ -46,7 +46,8 @@ def backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the gradients of queries, keys and, if there is one, the bias by distance."""
-    heads, parts, sizes = q.shape[1], len(lse), tile_sizes(q, max_vips)
+    heads, parts = q.shape[1], len(lse)
+    sizes, keys = tile_sizes(q, max_vips, _KEYS)
     dk = torch.empty(k.shape, dtype=k.dtype, device=k.device)
     near = far = None
     if inputs.bias is not None:
@@ -57,14 +58,14 @@ def backward(
     sums, dq = torch.empty_like(lse), lse.new_empty(parts, *q.shape)
     sequences, tiles = len(inputs.k_counts), cdiv(max_vips, sizes[0])
     tensors, strides = (q, k, grad, *inputs, lse), (*q.stride()[:2], *k.stride()[:2])
-    constants = *sizes, parts, _KEYS
+    constants = *sizes, parts, keys
     numbers, programs = inputs.numbers(q, tiles, scale), heads * parts * tiles * sequences
     launch(_weighted_gradients, programs, (*tensors, sums), strides, numbers, constants)
     outputs = sums, dq, near, far
     launch(
         _query_gradients, programs, (*tensors, *outputs), strides, numbers, constants, num_stages=2
     )
-    tiles = cdiv(max_candidates, _KEYS)
+    tiles = cdiv(max_candidates, keys)
     numbers, programs = inputs.numbers(q, tiles, scale), heads * tiles * sequences
     launch(
         _key_gradients, programs, (*tensors, sums, dk), strides, numbers, constants, num_stages=2
@@ -123,6 +124,7 @@ def _weighted_gradients(
     if bias is not None:
         bias += head * stride_bh
     vip = first + tl.arange(0, VIPS)
+    # (VIPS, WIDTH)
     queries = load_head(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
     )
@@ -192,6 +194,7 @@ def _query_gradients(
         bias += head * stride_bh
     vip = first + tl.arange(0, VIPS)
     exists = vip < num_vips
+    # (VIPS, WIDTH)
     queries = load_head(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
     )
@@ -273,6 +276,7 @@ def _key_gradients(
         head_bias = bias
         if bias is not None:
             head_bias = bias + head * stride_bh
+        # (KEYS, WIDTH)
         keys = load_head(
             k, k_start, first_key, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH
         )
@@ -284,6 +288,7 @@ def _key_gradients(
         for first in range(0, num_vips, VIPS):
             vip = first + tl.arange(0, VIPS)
             exists = vip < num_vips
+            # (VIPS, WIDTH)
             queries = load_head(
                 q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
             )

@@ -21,7 +21,7 @@ from foveate.ops.relative_attention.triton import forward_op as relative_forward
 from ..global_attention import GlobalKeysValues, masked_key_bias
 from .backward import backward
 from .forward import forward
-from .scoring import GlobalTokens, Scoring
+from .scoring import GlobalTokens, WindowScoring
 
 __all__ = ["backward_op", "forward_op", "window_attention"]
 
@@ -47,9 +47,9 @@ class _Arguments(NamedTuple):
     scale: float
 
     @property
-    def scoring(self) -> Scoring:
+    def scoring(self) -> WindowScoring:
         """The terms of scores in windows."""
-        return Scoring.from_table(self.bias, self.masked_keys, *self[12:])
+        return WindowScoring.from_table(self.bias, self.masked_keys, *self[12:])
 
     @property
     def global_tokens(self) -> GlobalTokens | None:

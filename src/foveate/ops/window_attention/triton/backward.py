@@ -17,15 +17,16 @@ from torch import Tensor
 
 from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
+from foveate.ops._triton.card import padded_width
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, cdiv, dot, padded_width
+from foveate.ops._triton.math import LOG2E, cdiv, dot
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient, empty_gradients
 from foveate.ops._triton.tiles import load_tile, store_tile
 
 from .scoring import (
     NOT_SPECIALIZED,
     GlobalTokens,
-    Scoring,
+    WindowScoring,
     global_strides,
     global_tensors,
     keys_options,
@@ -51,7 +52,7 @@ def backward(
     v: Tensor,
     o: Tensor,
     lse: Tensor,
-    scoring: Scoring,
+    scoring: WindowScoring,
     lengths: Sequence[int],
     global_tokens: GlobalTokens | None,
     other_dq: Tensor | None,
@@ -90,7 +91,7 @@ def backward(
     sizes, options = queries_options(q)
     global_lengths, global_size = lengths, 0
     if global_tokens is not None:
-        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size
+        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size(sizes[1])
     tiles = sequence_tiles(lengths, global_lengths, *sizes, q.device)
     buckets, sums = scoring.buckets, None
     if buckets is not None:
@@ -192,6 +193,7 @@ def _queries_kernel(
         masked_keys += start
 
     query = first + tl.arange(0, QUERIES)
+    # (QUERIES, WIDTH)
     queries = load_tile(q, first, length, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     grads = load_tile(grad, first, length, stride_gn, QUERIES, HEAD_DIM, WIDTH)
     outs = load_tile(o, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH)
@@ -204,6 +206,7 @@ def _queries_kernel(
         global_k += global_start * stride_global_kn + head * stride_global_kh
         global_v += global_start * stride_global_vn + head * stride_global_vh
         for t in tl.range(0, tl.cdiv(num_global, GLOBAL), num_stages=1):
+            # (GLOBAL, WIDTH)
             keys = load_tile(
                 global_k, t * GLOBAL, num_global, stride_global_kn, GLOBAL, HEAD_DIM, WIDTH
             )
@@ -220,6 +223,7 @@ def _queries_kernel(
     )
     some_masked = any_masked(masked_keys, begin * KEYS, tl.minimum(stop * KEYS, length))
     for t in range(full, edge):
+        # (KEYS, WIDTH)
         keys = load_tile(k, t * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, t * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = dot(queries, keys.T) * (scale * LOG2E)
@@ -230,6 +234,7 @@ def _queries_kernel(
     after = tl.zeros([KEYS], tl.float32)
     for t in range(begin, stop - (edge - full)):
         other = edge_tile(t, full, edge) * KEYS
+        # (KEYS, WIDTH)
         keys = load_tile(k, other, length, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other, length, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = query_edge_scores(
@@ -261,6 +266,7 @@ def _queries_kernel(
     dq_tile *= scale
     if other_dq is not None:
         other_dq += start * stride_on + head * HEAD_DIM
+        # (QUERIES, WIDTH)
         other_tile = load_tile(other_dq, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH)
         dq_tile += other_tile.to(tl.float32)
     store_tile(dq, dq_tile, first, length, stride_dn, QUERIES, HEAD_DIM, WIDTH)
@@ -333,6 +339,7 @@ def _keys_kernel(
 
     key = first + tl.arange(0, KEYS)
     num_window_keys = tl.where(is_global, 0, num_keys)
+    # (KEYS, WIDTH)
     keys = load_tile(k, first, num_window_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
     values = load_tile(v, first, num_window_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
     begin, stop, full, edge = window_spans(
@@ -342,6 +349,7 @@ def _keys_kernel(
         global_k += k_start * stride_global_kn + head * stride_global_kh
         global_v += k_start * stride_global_vn + head * stride_global_vh
         if is_global:
+            # (KEYS, WIDTH)
             keys = load_tile(global_k, first, num_keys, stride_global_kn, KEYS, HEAD_DIM, WIDTH)
             values = load_tile(global_v, first, num_keys, stride_global_vn, KEYS, HEAD_DIM, WIDTH)
             begin = chunk * (CHUNK // QUERIES)
@@ -355,6 +363,7 @@ def _keys_kernel(
 
     for t in range(full, edge):
         query = t * QUERIES + tl.arange(0, QUERIES)
+        # (QUERIES, WIDTH)
         queries = load_tile(q, t * QUERIES, None, stride_qn, QUERIES, HEAD_DIM, WIDTH)
         grads = load_tile(grad, t * QUERIES, None, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         scores = dot(keys, queries.T) * (scale * LOG2E)
@@ -370,6 +379,7 @@ def _keys_kernel(
     for t in tl.range(begin, stop - (edge - full), num_stages=STAGES):
         other = edge_tile(t, full, edge) * QUERIES
         query = other + tl.arange(0, QUERIES)
+        # (QUERIES, WIDTH)
         queries = load_tile(q, other, length, stride_qn, QUERIES, HEAD_DIM, WIDTH)
         grads = load_tile(grad, other, length, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         log_total = tl.load(lse + query, mask=query < length, other=float("inf"))

@@ -10,8 +10,9 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
+from foveate.ops._triton.card import padded_width
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.math import LOG2E, dot
 from foveate.ops._triton.softmax import (
     LANES,
     begin_softmax,
@@ -24,7 +25,7 @@ from foveate.ops._triton.tiles import load_tile, store_tile
 from .scoring import (
     NOT_SPECIALIZED,
     GlobalTokens,
-    Scoring,
+    WindowScoring,
     forward_options,
     global_strides,
     global_tensors,
@@ -43,7 +44,7 @@ def forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    scoring: Scoring,
+    scoring: WindowScoring,
     lengths: Sequence[int],
     global_tokens: GlobalTokens | None,
     outputs: tuple[Tensor, Tensor] | None,
@@ -66,7 +67,7 @@ def forward(
     sizes, options = forward_options(q)
     global_lengths, global_size = lengths, 0
     if global_tokens is not None:
-        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size
+        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size(sizes[1])
     tiles = sequence_tiles(lengths, global_lengths, *sizes, q.device)
     launch(
         _forward_kernel,
@@ -134,6 +135,7 @@ def _forward_kernel(
     scale *= LOG2E
 
     query = first + tl.arange(0, QUERIES)
+    # (QUERIES, WIDTH)
     queries = load_tile(q, first, length, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     top, total, out = begin_softmax(QUERIES, WIDTH)
     if HAS_OUTPUTS:
@@ -141,12 +143,14 @@ def _forward_kernel(
         seen = log_total < float("inf")
         top = tl.where(seen, log_total, top)
         total += seen.to(tl.float32)[:, None] / LANES
+        # (QUERIES, WIDTH)
         out = load_tile(o, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
 
     if global_k is not None:
         global_k += global_start * stride_global_kn + head * stride_global_kh
         global_v += global_start * stride_global_vn + head * stride_global_vh
         for t in tl.range(0, tl.cdiv(num_global, GLOBAL), num_stages=1):
+            # (GLOBAL, WIDTH)
             keys = load_tile(
                 global_k, t * GLOBAL, num_global, stride_global_kn, GLOBAL, HEAD_DIM, WIDTH
             )
@@ -161,6 +165,7 @@ def _forward_kernel(
     )
     some_masked = any_masked(masked_keys, begin * KEYS, tl.minimum(stop * KEYS, length))
     for t in range(full, edge):
+        # (KEYS, WIDTH)
         keys = load_tile(k, t * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, t * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys.T)
@@ -168,6 +173,7 @@ def _forward_kernel(
         top, total, out = update_softmax(products, scale, 0.0, values, top, total, out)
     for t in range(begin, stop - (edge - full)):
         other = edge_tile(t, full, edge) * KEYS
+        # (KEYS, WIDTH)
         keys = load_tile(k, other, length, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other, length, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = query_edge_scores(

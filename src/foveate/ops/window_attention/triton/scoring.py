@@ -8,7 +8,7 @@ from torch import Tensor
 from foveate.ops._packed.triton import options as attention_options
 from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
 from foveate.ops._packed.triton.options import Options, options
-from foveate.ops._triton.math import padded_width
+from foveate.ops._triton.card import H200, card_of, padded_width
 
 NOT_SPECIALIZED = (
     "n",
@@ -23,7 +23,7 @@ NOT_SPECIALIZED = (
 """Arguments that change from batch to batch, for which kernels are not recompiled."""
 
 
-class Scoring(NamedTuple):
+class WindowScoring(NamedTuple):
     """The terms that turn products of queries and keys into scores.
 
     Attributes:
@@ -51,7 +51,7 @@ class Scoring(NamedTuple):
         right: int,
         max_distance: int,
         scale: float,
-    ) -> "Scoring":
+    ) -> "WindowScoring":
         """Look up a table `(num_buckets, heads)` by distance."""
         bias = buckets = None
         if table is not None:
@@ -80,10 +80,10 @@ class GlobalTokens(NamedTuple):
     v: Tensor
     lengths: list[int]
 
-    @property
-    def tile_size(self) -> int:
-        """The number of tokens of a tile."""
-        return min(64, padded_width(max(self.lengths)))
+    def tile_size(self, keys: int) -> int:
+        """Return the number of tokens of a tile, for a kernel whose tiles have so many keys."""
+        is_small = card_of(self.k.device).shared_memory < H200.shared_memory
+        return min(keys if is_small else 64, padded_width(max(self.lengths)))
 
 
 def global_tensors(global_tokens: GlobalTokens | None) -> tuple[Tensor | None, Tensor | None]:
