@@ -20,12 +20,14 @@ import re
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import GeneratorType, NoneType
 from typing import Any, Literal, TypeVar
 
 from benchmarks import report
 
+FOLDER = Path(__file__).parent
 F = TypeVar("F", bound=Callable[..., Any])
 
 HELP = {
@@ -116,6 +118,21 @@ def picture(name: str, file: str) -> Callable[[F], F]:
         return function
 
     return register
+
+
+def modules_with(what: str) -> dict[str, str]:
+    """Return the text of each module that registers measurements, tables or pictures, by name.
+
+    Nothing is imported: some modules need packages that others do not.
+    """
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")}
+    return {name: text for name, text in sorted(texts.items()) if f"\n@{what}(" in text}
+
+
+def import_with(what: str) -> None:
+    """Import the modules that register these."""
+    for name in modules_with(what):
+        import_module(f"benchmarks.{name}")
 
 
 def write_tables() -> None:
