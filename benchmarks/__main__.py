@@ -1,10 +1,10 @@
 """Measure, or write what was measured into the documentation.
 
-    python -m benchmarks                    # lists what there is
-    python -m benchmarks NAME --help
-    python -m benchmarks NAME --limit 1
-    python -m benchmarks tables             # writes all tables of the pages
-    python -m benchmarks pictures           # draws their pictures
+python -m benchmarks                    # lists what there is
+python -m benchmarks NAME --help
+python -m benchmarks NAME --limit 1
+python -m benchmarks tables             # writes all tables of the pages
+python -m benchmarks pictures           # draws their pictures
 """
 
 import sys

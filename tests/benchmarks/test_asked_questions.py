@@ -2,7 +2,6 @@ import json
 import lzma
 
 import pytest
-
 from asked_questions import read_questions
 
 

@@ -1,18 +1,17 @@
 import json
 from pathlib import Path
 
-import pytest
-import torch
-from torch import nn
-from transformers.modeling_outputs import BaseModelOutput
-
 import encoders
 import forms
 import fovea
+import pytest
 import report
 import speed_up
+import torch
 import vcc
 from forms import BOTH, CAPTURED, COMPILED, EAGER, FORMS, FORWARD, STEP, Encoder
+from torch import nn
+from transformers.modeling_outputs import BaseModelOutput
 
 
 class Toy(nn.Module):

@@ -4,13 +4,12 @@ import argparse
 import json
 from typing import ClassVar
 
+import forms_on_cpu
 import pytest
 import torch
+from forms import FORWARD, STEP, Encoder
 from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
-
-import forms_on_cpu
-from forms import FORWARD, STEP, Encoder
 
 
 class Toy(nn.Module):

@@ -1,13 +1,13 @@
 import os
 from multiprocessing import get_context
 
+import forms
 import pytest
 import torch
+from forms import EAGER, FORWARD, Encoder, Measurement, Worker
 from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
 
-import forms
-from forms import EAGER, FORWARD, Encoder, Measurement, Worker
 from tests.profiles import NIGHTLY
 
 

@@ -3,13 +3,13 @@
 import json
 from math import log2
 
+import fusion
 import pytest
 import torch
-
-import fusion
-from foveate import Document
 from fusion import Judged, choose, judge, measure, named_document, names, simplex
 from retrieval import Query
+
+from foveate import Document
 
 VECTORS, WORDS = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
 

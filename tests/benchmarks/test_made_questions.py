@@ -3,7 +3,6 @@ import lzma
 
 import pytest
 import torch
-
 from made_questions import Documents, Question, read_made, with_made_questions
 
 SENTENCES = [

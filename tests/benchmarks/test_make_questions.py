@@ -1,13 +1,12 @@
 import json
 import sys
 
-import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
 import make_questions
+import pytest
 from made_questions import read_made
 from make_questions import Ranking, Writer, passages, questions, without_queries
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 WORDS = "Long words about many different things fill up the sentences of every single passage."
 

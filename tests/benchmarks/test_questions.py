@@ -1,9 +1,6 @@
 from functools import partial
 
 import pytest
-
-from foveate import Document, Encoder
-from foveate.data import Query
 from questions import (
     Chunks,
     Found,
@@ -23,6 +20,9 @@ from questions import (
 )
 from retrieval import PAGE
 from retrieval_measures import OWN
+
+from foveate import Document, Encoder
+from foveate.data import Query
 
 
 @pytest.fixture(scope="module")

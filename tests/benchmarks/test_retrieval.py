@@ -7,11 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-
-from foveate import Document
-from foveate.data import Example
-from foveate.inference import DocumentVectors
-from foveate.tasks.terms import terms
 from long_context import (
     DOCUMENTS,
     GARBAGE,
@@ -45,6 +40,11 @@ from retrieval_systems import (
     sections_of_sentences,
     sentence_texts,
 )
+
+from foveate import Document
+from foveate.data import Example
+from foveate.inference import DocumentVectors
+from foveate.tasks.terms import terms
 from tests.numerics import relative_error
 
 needs_minilm = pytest.mark.skipif(

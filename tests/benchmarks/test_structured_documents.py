@@ -5,9 +5,6 @@ import lzma
 import tarfile
 
 import pytest
-
-from foveate import Document
-from foveate.data import Example
 from structured_documents import (
     answers,
     meetings,
@@ -17,6 +14,9 @@ from structured_documents import (
     proposals,
     without_abstract,
 )
+
+from foveate import Document
+from foveate.data import Example
 
 ABSTRACT = "We study how cod swim in winter, and find that they swim slowly."
 BODY = "Cod were first studied in 1801. They eat herring."

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 pytest.importorskip("sumy")
 rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer")
 
-from foveate.tasks import summarize  # noqa: E402
 from summary_weights import Text, Weights, choose, rouge, shared_trigrams  # noqa: E402
+
+from foveate.tasks import summarize  # noqa: E402
 
 texts = st.lists(st.sampled_from(["cod", "eel", "swim", "eat", "the"]), min_size=1, max_size=30)
 

@@ -4,9 +4,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from foveate import Document
-from foveate.data import Corpus, Example, Query
 from manuals import (
     Page,
     assembled,
@@ -26,6 +23,9 @@ from manuals import (
 )
 from structured_documents import count_words
 from training_corpus import begins_with, flat, record, write
+
+from foveate import Document
+from foveate.data import Corpus, Example, Query
 
 PROSE = "The cod is a fish that swims in the cold water of the north."
 

@@ -14,7 +14,7 @@ from foveate.index import build, units
 from foveate.index.lance import Store
 from foveate.index.records import FileRecord
 from foveate.index.units import File
-from library_check import problems
+from tests.index.library_check import problems
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
