@@ -12,6 +12,7 @@ graph with a cold L2 cache; "eager" is the same call made from Python.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from torch import Tensor
 from benchmarks import report
 from benchmarks.registry import measurement
 from benchmarks.relative_attention import BUCKETS, HEAD_DIM, HEADS
-from benchmarks.timing import contender, copy_rate, matmul_rate, require_gpu
+from benchmarks.timing import contender, copy_rate, each, matmul_rate, require_gpu
 from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
 from foveate.ops.relative_attention import relative_attention
 
@@ -85,9 +86,5 @@ def fovea(lengths: Sequence[int] = LENGTHS) -> Iterator[tuple[dict[str, Any], li
     """Measure every length."""
     require_gpu()
     rate, bandwidth = matmul_rate(), copy_rate()
-    runs = []
-    for number, n in enumerate(lengths, 1):
-        runs.append(measure(n, rate, bandwidth))
-        show(runs[-1])
-        results = {"matmul_rate": rate, "copy_rate": bandwidth, "lengths": runs}
-        yield results, [f"{n:,} tokens" for n in lengths[number:]]
+    for runs, missing in each(lengths, partial(measure, rate=rate, bandwidth=bandwidth), show):
+        yield {"matmul_rate": rate, "copy_rate": bandwidth, "lengths": runs}, missing

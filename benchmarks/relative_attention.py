@@ -12,6 +12,7 @@ a cold L2 cache; "eager" is the same call made from Python.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from benchmarks import report
 from benchmarks.registry import measurement
-from benchmarks.timing import contender, matmul_rate, require_gpu
+from benchmarks.timing import contender, each, matmul_rate, require_gpu
 from foveate.ops.relative_attention import bias_by_distance, relative_attention
 
 HEADS, HEAD_DIM, BUCKETS, MAX_DISTANCE = 12, 64, 32, 128
@@ -109,8 +110,5 @@ def relative(
     """Measure every length."""
     require_gpu()
     rate = matmul_rate()
-    runs = []
-    for number, n in enumerate(lengths, 1):
-        runs.append(measure(n, rate))
-        show(runs[-1])
-        yield {"matmul_rate": rate, "lengths": runs}, [f"{n:,} tokens" for n in lengths[number:]]
+    for runs, missing in each(lengths, partial(measure, rate=rate), show):
+        yield {"matmul_rate": rate, "lengths": runs}, missing

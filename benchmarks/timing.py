@@ -1,7 +1,7 @@
 """Times, memory and rates of what runs in this process, such as the functions of `foveate.ops`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -122,6 +122,17 @@ def contender(
         result[f"{part}_eager"] = milliseconds(run)
         result[f"{part}_bytes"] = extra_bytes(run)
     return result
+
+
+def each(
+    wanted: Sequence[Any], measure: Callable[[Any], T], show: Callable[[T], None]
+) -> Iterator[tuple[list[T], list[str]]]:
+    """Measure and show one after the other; yield all so far and what is missing."""
+    found: list[T] = []
+    for number, one in enumerate(wanted, 1):
+        found.append(measure(one))
+        show(found[-1])
+        yield found, [str(other) for other in wanted[number:]]
 
 
 def require_gpu() -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from benchmarks import report
 from benchmarks.registry import measurement, picture
-from benchmarks.timing import contender, graph_milliseconds, milliseconds, require_gpu
+from benchmarks.timing import contender, each, graph_milliseconds, milliseconds, require_gpu
 from benchmarks.tree_documents import document
 from foveate.ops.tree_attention import Tree, tree_attention
 
@@ -168,8 +168,4 @@ def plot(saved: dict[str, Any]) -> Any:
 def tree(lengths: Sequence[int] = LENGTHS) -> Iterator[tuple[list[dict[str, Any]], list[str]]]:
     """Measure every length."""
     require_gpu()
-    runs = []
-    for number, tokens in enumerate(lengths, 1):
-        runs.append(measure(tokens))
-        show(runs[-1])
-        yield runs, [f"{n:,} tokens" for n in lengths[number:]]
+    yield from each(lengths, measure, show)

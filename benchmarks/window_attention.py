@@ -26,7 +26,7 @@ from torch import Tensor
 
 from benchmarks import report
 from benchmarks.registry import measurement
-from benchmarks.timing import contender, matmul_rate, require_gpu
+from benchmarks.timing import contender, each, matmul_rate, require_gpu
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 
 HEADS, HEAD_DIM = 12, 64
@@ -169,9 +169,5 @@ def window(
     require_gpu()
     rate = matmul_rate()
     wanted = [*product(lengths, kinds)]
-    runs = []
-    for number, (n, kind) in enumerate(wanted, 1):
-        runs.append(measure(kind, n, rate))
-        show(runs[-1])
-        missing = [f"{kind}, {n:,} tokens" for n, kind in wanted[number:]]
+    for runs, missing in each(wanted, lambda one: measure(one[1], one[0], rate), show):
         yield {"matmul_rate": rate, "runs": runs}, missing

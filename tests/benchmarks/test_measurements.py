@@ -4,16 +4,17 @@ import gzip
 import io
 import json
 import lzma
-import os
 import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import import_module
 
 import pytest
+from sentence_transformers.sentence_transformer.modules import Pooling
 
-from benchmarks import registry, report
-from tests.tree_bert import save_bert
+from benchmarks import forms, fovea, registry, report
+from tests import sentence_transformer
 
 SEA = ["Cod swim in the cold sea.", "They eat herring and small crabs.", "Eels cross the ocean."]
 SALT = ["Salt comes out of mines.", "It is white and dry.", "Trawlers carry it in barrels."]
@@ -136,10 +137,9 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory, tokenizer):
-    """The folder of a random BERT in place of MiniLM."""
+    """The folder of a random sentence transformer in place of MiniLM."""
     folder = tmp_path_factory.mktemp("bert")
-    save_bert(folder, tokenizer)
-    return folder
+    return sentence_transformer.save(folder, tokenizer, Pooling(32, "mean"))
 
 
 class Threads(ThreadPoolExecutor):
@@ -152,7 +152,8 @@ class Threads(ThreadPoolExecutor):
 OPTIONS = {
     "context": "--limit 1",
     "encoding": "--texts 64 --seconds 0.01",
-    "fovea-cpu": "--encoders Fovea --lengths 128 --parts forward --turns 2",
+    "fovea": "--encoders Fovea --lengths 128 --forms eager --parts forward",
+    "fovea-cpu": "--encoders Fovea --lengths 128 --turns 2",
     "fusion": "--limit 2 --queries 2",
     "likely": "--limit 2",
     "long_context": "--lengths 64",
@@ -166,7 +167,44 @@ OPTIONS = {
 without processes that start others."""
 
 
-def imported(name):
+class InProcess:
+    """Measures encoders in this process."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def measure(self, wanted):
+        row, _ = forms.Subject(wanted, self.device).measure(wanted.part, wanted.form)
+        return {"failed": None, **row}
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Make what is measured small, and leave it in this process."""
+    monkeypatch.setattr(forms, "Worker", InProcess)
+    monkeypatch.setattr(fovea, "matmul_rate", lambda device: 1.0)
+    for name, size in {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}.items():
+        monkeypatch.setitem(fovea.SIZES, name, size)
+    question = {"part": "train", "document": "papers/P0", "query": "Who eats?", "answers": SEA[:1]}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question))
+    (tmp_path / "proposal.rst").write_text(pep(1)["text"])
+    changes = {
+        "in_new_process": lambda function, *its: function(*its),
+        "ProcessPoolExecutor": Threads,
+        "PROPOSAL": tmp_path / "proposal.rst",
+        "QUESTIONS": tmp_path / "questions.jsonl",
+    }
+    for module in {one.partition("-")[0] for one in OPTIONS} | {"forms_on_cpu"}:
+        for name, value in changes.items():
+            with suppress(ModuleNotFoundError):
+                imported = import_module(f"benchmarks.{module}")
+                monkeypatch.setattr(imported, name, value, raising=False)
+
+
+def import_or_skip(name):
     try:
         import_module(f"benchmarks.{name.partition('-')[0]}")
     except ModuleNotFoundError as error:
@@ -175,17 +213,13 @@ def imported(name):
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
-def test_measurements_measure(name, data, bert, small_model, tmp_path, monkeypatch, request):
-    imported(name)
-    module = import_module(f"benchmarks.{name.partition('-')[0]}")
-    for one in (module, import_module("benchmarks.forms_on_cpu")):
-        run = lambda function, *its, **options: function(*its)  # noqa: E731
-        monkeypatch.setattr(one, "in_new_process", run, raising=False)
-        monkeypatch.setattr(one, "ProcessPoolExecutor", Threads, raising=False)
-    monkeypatch.setattr(os, "sched_setaffinity", lambda *its: None)
+def test_measurements_measure(name, data, bert, small_model, small, tmp_path):
+    import_or_skip(name)
     parser = registry.parser_of(name, registry.MEASUREMENTS[name])
     given = {"data": data, "minilm": bert, "model": small_model, "output": tmp_path / "out.json"}
-    known = [option for option in given if f"--{option}" in parser.format_help()]
+    if name == "likely":
+        del given["model"]  # what is random tells nothing apart
+    known = [option for option in given if f"--{option} " in parser.format_help()]
     arguments = [text for option in known for text in (f"--{option}", str(given[option]))]
     registry.run(name, [*arguments, *OPTIONS[name].split()])
     if registry.MEASUREMENTS[name].results:
@@ -194,7 +228,7 @@ def test_measurements_measure(name, data, bert, small_model, tmp_path, monkeypat
 
 @pytest.mark.parametrize("name", registry.modules_with("measurement"))
 def test_options_are_described(name):
-    imported(name)
+    import_or_skip(name)
     its = [one for one in registry.MEASUREMENTS if one.partition("-")[0] == name]
     assert its
     for one in its:
