@@ -12,7 +12,7 @@ recomputes each block's activations in the backward pass.
 
 ModernBERT runs with each attention that the installed versions have: SDPA, for which transformers
 turns windows into a dense mask; FlexAttention, whose block masks are built beforehand; and
-FlashAttention, by the package flash-attn if that is installed and otherwise by torch's own kernels,
+FlashAttention by torch's own kernels,
 `varlen_attn` within windows and for full attention the fastest backend of SDPA. With SDPA it is
 not compiled: its time is that of the dense masks.
 
@@ -24,7 +24,6 @@ step, at the rate that this card reaches on a large matrix product.
 import random
 from collections.abc import Iterator, Sequence
 from functools import partial
-from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
@@ -32,6 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import LongformerConfig, LongformerModel
 
 from benchmarks import forms
 from benchmarks.forms import CAPTURED, EAGER, FORMS, PARTS, STEP, Built, Encoder, Form, Part, Row
@@ -97,18 +97,21 @@ def pegasus_x(batch: int, length: int) -> Built:
     return PegasusXEncoder(config), {}
 
 
-def longformer(batch: int, length: int) -> Built:
-    from transformers import LongformerConfig, LongformerModel
-
-    config = LongformerConfig(
+def longformer_config(length: int, pad_token_id: int = 1) -> LongformerConfig:
+    """Return the sizes of Longformer for texts of a length."""
+    return LongformerConfig(
         vocab_size=VOCABULARY,
         max_position_embeddings=length + 514,
         attention_window=512,
-        pad_token_id=1,
+        pad_token_id=pad_token_id,
+        sep_token_id=2,
         attention_probs_dropout_prob=0.0,
         hidden_dropout_prob=0.0,
     )
-    model = LongformerModel(config, add_pooling_layer=False)
+
+
+def longformer(batch: int, length: int) -> Built:
+    model = LongformerModel(longformer_config(length), add_pooling_layer=False)
     return model, {"global_attention_mask": first_is_global(batch, length)}
 
 
@@ -160,8 +163,6 @@ def modernbert_flex(batch: int, length: int) -> Built:
 
 def modernbert_flash(batch: int, length: int, backend: str = "FLASH_ATTENTION") -> Built:
     """ModernBERT with FlashAttention, or full attention by another backend of SDPA."""
-    if find_spec("flash_attn") is not None:
-        return modernbert(length, "flash_attention_2"), {}
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
@@ -245,7 +246,6 @@ def measure(
     flash = ENCODERS[FLASH]._replace(build=partial(modernbert_flash, backend=dense))
     settings = {
         "matrix TFLOP/s": matmul_rate(forms.DEVICE) / 1e12,
-        "ModernBERT, FlashAttention": "package flash-attn" if find_spec("flash_attn") else "torch",
         "SDPA without a mask, 16,384 tokens, forward and backward, ms": times,
     }
     its = forms.chosen(ENCODERS | {FLASH: flash}, encoders)

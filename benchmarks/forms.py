@@ -44,7 +44,7 @@ EAGER, CAPTURED, COMPILED, BOTH = FORMS = ("eager", "captured", "compiled", "com
 FORWARD, STEP = PARTS = ("forward", "training step")
 Form = Literal["eager", "captured", "compiled", "compiled, captured"]
 Part = Literal["forward", "training step"]
-PACKAGES = ("triton", "transformers", "flash-attn")
+PACKAGES = ("triton", "transformers")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CAPTURED_UP_TO = 131_072
 """Beyond these tokens the host is done long before the GPU, and a graph changes nothing."""
@@ -174,7 +174,7 @@ class Subject:
                 if form in (CAPTURED, BOTH):
                     found = self._measure_captured(part)
                 else:
-                    found = self._measure_direct(self._function(part))
+                    found = self._measure_direct(self.function(part))
             if compiled and not counters["stats"]["unique_graphs"]:
                 raise RuntimeError("nothing was compiled")
             return found
@@ -183,7 +183,9 @@ class Subject:
                 module._compiled_call_impl = None
             self.model.zero_grad(set_to_none=True)
 
-    def _function(self, part: str) -> Callable[[], Tensor | None]:
+    def function(self, part: str) -> Callable[[], Tensor | None]:
+        """Return what does a part of the work once."""
+
         def forward() -> Tensor:
             return self.model(**self.inputs).last_hidden_state
 
@@ -212,10 +214,10 @@ class Subject:
 
             capture(self.model)
             try:
-                return self._measure_direct(self._function(part))
+                return self._measure_direct(self.function(part))
             finally:
                 release(self.model)
-        run = self._function(part)
+        run = self.function(part)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

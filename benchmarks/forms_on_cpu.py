@@ -9,11 +9,10 @@ from statistics import quantiles
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks import forms
-from benchmarks.encoders import VOCABULARY
-from benchmarks.forms import EAGER, FORWARD, PARTS, Encoder, Row
+from benchmarks.forms import EAGER, FORWARD, PARTS, STEP, Encoder, Measurement, Row
 from benchmarks.processes import in_new_process
 from benchmarks.timing import Memory, timed
 
@@ -109,20 +108,16 @@ def memory_of(encoder: Encoder, batch: int, length: int, part: str) -> tuple[flo
 
 def functions(encoder: Encoder, batch: int, length: int) -> dict[str, Callable[[], Any]]:
     """Build an encoder, and return the functions to be measured, by part."""
-    torch.manual_seed(0)
-    built, inputs = encoder.build(batch, length)
-    model: nn.Module = built
-    torch.manual_seed(1)
-    inputs["input_ids"] = torch.randint(5, VOCABULARY, (batch, length))
+    subject = forms.Subject(Measurement("", encoder, length, batch, FORWARD, EAGER), "cpu")
 
-    def forward() -> Tensor:
-        model.eval()
-        with torch.inference_mode():
-            return model(**inputs).last_hidden_state
+    def in_mode(part: str) -> Callable[[], Any]:
+        run = subject.function(part)
 
-    def training_step() -> None:
-        model.train()
-        model.zero_grad(set_to_none=True)
-        model(**inputs).last_hidden_state.float().square().mean().backward()
+        def call() -> Any:
+            subject.model.train(part == STEP)
+            with torch.inference_mode(part == FORWARD):
+                return run()
 
-    return dict(zip(PARTS, (forward, training_step), strict=True))
+        return call
+
+    return {part: in_mode(part) for part in PARTS}

@@ -134,7 +134,7 @@ def passkeys() -> list[tuple[str, list[str]]]:
 def needles() -> list[tuple[str, list[str]]]:
     """Return the facts in random order: for each a question, and the sentence that answers it."""
     pairs = [line.split(" | ") for line in NEEDLES.read_text(encoding="utf-8").splitlines()]
-    return random.Random(SEED).sample([(question, [fact]) for question, fact in pairs], len(pairs))
+    return random.Random(SEED).sample([(question, [fact]) for question, fact in pairs], DOCUMENTS)
 
 
 def book(path: Path) -> list[str]:

@@ -96,7 +96,7 @@ def questions(
         limit: questions about a document
     """
     systems = load_systems(minilm or minilm_path(), e5, model, device, dtype)
-    sets = {name: read_set(data, name, part, limit) for name in SETS}
+    sets = {name: read_asked(data, name, part, limit) for name in SETS}
     results: dict[str, Any] = {
         "setting": {
             "part": part,
@@ -121,7 +121,7 @@ Asked = Sequence[tuple[Document, Sequence[Query]]]
 """Documents, each with questions about it."""
 
 
-def read_set(data: Path, name: str, part: str, limit: int) -> Asked:
+def read_asked(data: Path, name: str, part: str, limit: int) -> Asked:
     """Read a part of a set, or of XQuAD all articles that SQuAD has not, and draw questions."""
     examples = read_questions(data, SETS[name], "all" if name == "XQuAD" else part)
     if name == "XQuAD":

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from transformers import LEDConfig, LEDModel
+
 from benchmarks import forms
 from benchmarks.encoders import VOCABULARY, first_is_global, longformer
 from benchmarks.forms import FORMS, PARTS, Built, Encoder, Form, Part
@@ -37,14 +39,13 @@ T5 = {
 }
 
 
-def led(batch: int, length: int) -> Built:
-    from transformers import LEDConfig, LEDModel
-
-    config = LEDConfig(
+def led_config(length: int, decoder_layers: int, **options: int) -> LEDConfig:
+    """Return the sizes of LED for texts of a length."""
+    return LEDConfig(
         vocab_size=VOCABULARY,
         d_model=768,
         encoder_layers=6,
-        decoder_layers=1,
+        decoder_layers=decoder_layers,
         encoder_attention_heads=12,
         decoder_attention_heads=12,
         encoder_ffn_dim=3072,
@@ -52,8 +53,14 @@ def led(batch: int, length: int) -> Built:
         attention_window=1024,
         max_encoder_position_embeddings=length + 1024,
         dropout=0.0,
+        **options,
     )
-    return LEDModel(config).encoder, {"global_attention_mask": first_is_global(batch, length)}
+
+
+def led(batch: int, length: int) -> Built:
+    return LEDModel(led_config(length, decoder_layers=1)).encoder, {
+        "global_attention_mask": first_is_global(batch, length)
+    }
 
 
 def longt5(batch: int, length: int, kind: str, sizes: dict[str, Any] = T5) -> Built:

@@ -31,7 +31,9 @@ from torch import nn
 from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 
 from benchmarks import report
+from benchmarks.encoders import VOCABULARY, longformer_config
 from benchmarks.registry import measurement
+from benchmarks.speed_up import led_config
 from benchmarks.timing import matmul_rate
 from benchmarks.tree_documents import document
 from foveate.models import speed_ups
@@ -40,7 +42,7 @@ from foveate.preprocessing import Features, pack_trees, pad_features
 from foveate.training.objectives.masked_lm import mask_tokens
 from foveate.training.packing import PackedDataset, collate_packs
 
-VOCABULARY, MASK, PADDING, RATIO = 32768, 4, 0, 0.15
+MASK, PADDING, RATIO = 4, 0, 0.15
 
 
 LAYERS, TARGET, WORKERS = 12, 512, 3
@@ -125,34 +127,11 @@ def hdt_ed(options: Options) -> nn.Module:
 
 
 def longformer(options: Options) -> nn.Module:
-    config = transformers.LongformerConfig(
-        vocab_size=VOCABULARY,
-        max_position_embeddings=options.length + 2,
-        num_hidden_layers=LAYERS,
-        attention_window=512,
-        pad_token_id=PADDING,
-        sep_token_id=2,
-        attention_probs_dropout_prob=0.0,
-        hidden_dropout_prob=0.0,
-    )
-    return transformers.LongformerForMaskedLM(config)
+    return transformers.LongformerForMaskedLM(longformer_config(options.length, PADDING))
 
 
 def led(options: Options) -> nn.Module:
-    config = transformers.LEDConfig(
-        vocab_size=VOCABULARY,
-        d_model=768,
-        encoder_layers=LAYERS // 2,
-        decoder_layers=LAYERS // 2,
-        encoder_attention_heads=12,
-        decoder_attention_heads=12,
-        encoder_ffn_dim=3072,
-        decoder_ffn_dim=3072,
-        max_encoder_position_embeddings=options.length,
-        attention_window=1024,
-        dropout=0.0,
-        pad_token_id=PADDING,
-    )
+    config = led_config(options.length, decoder_layers=LAYERS // 2, pad_token_id=PADDING)
     return transformers.LEDForConditionalGeneration(config)
 
 

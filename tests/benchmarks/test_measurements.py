@@ -13,7 +13,7 @@ from importlib import import_module
 import pytest
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from benchmarks import forms, fovea, registry, report
+from benchmarks import forms, fovea, fusion, registry, report
 from tests import sentence_transformer
 
 SEA = ["Cod swim in the cold sea.", "They eat herring and small crabs.", "Eels cross the ocean."]
@@ -76,7 +76,7 @@ def meeting(number):
         "topics": [{"topic": "Fish", "relevant_text_span": [["0", "8"]]}],
         "turns": turns,
         "queries": [
-            {"kind": "general", "query": "Summarize the meeting", "answer": ENGLISH},
+            {"kind": "general", "query": "Summarize the meeting", "answer": "Fish and salt."},
             {**specific, "spans": [["1", "1"]]},
         ],
     }
@@ -186,6 +186,7 @@ def small(tmp_path, monkeypatch):
     """Make what is measured small, and leave it in this process."""
     monkeypatch.setattr(forms, "Worker", InProcess)
     monkeypatch.setattr(fovea, "matmul_rate", lambda device: 1.0)
+    monkeypatch.setattr(fusion, "QUESTIONS", tmp_path / "questions.jsonl")
     for name, size in {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}.items():
         monkeypatch.setitem(fovea.SIZES, name, size)
     question = {"part": "train", "document": "papers/P0", "query": "Who eats?", "answers": SEA[:1]}
@@ -195,7 +196,10 @@ def small(tmp_path, monkeypatch):
         "in_new_process": lambda function, *its: function(*its),
         "ProcessPoolExecutor": Threads,
         "PROPOSAL": tmp_path / "proposal.rst",
-        "QUESTIONS": tmp_path / "questions.jsonl",
+        "DOCUMENTS": 4,
+        "QUERIES": 2,
+        "LIKE": 2,
+        "GENERAL": ("Who bakes bread?",),
     }
     for module in {one.partition("-")[0] for one in OPTIONS} | {"forms_on_cpu"}:
         for name, value in changes.items():
