@@ -37,7 +37,7 @@ from benchmarks.asked_questions import read_questions
 from benchmarks.registry import measurement, table
 from benchmarks.retrieval import PAGE, differences_table, overview, print_set
 from benchmarks.retrieval_measures import OWN, RESAMPLES, SEED, differences, summarize
-from benchmarks.retrieval_systems import match_words, minilm_path, sentence_texts
+from benchmarks.retrieval_systems import SentenceEncoder, match_words, minilm_path, sentence_texts
 from foveate import Document, Encoder, search
 from foveate.data import Query
 from foveate.inference import DocumentVectors
@@ -300,7 +300,7 @@ def load_systems(
     systems: dict[str, System] = {"BM25": by_words}
     for name, path in paths.items():
         encoder = Encoder.from_pretrained(path, context="sentence", device=device, dtype=dtype)
-        systems[f"{name}, chunks"] = Chunks(encoder).find
+        systems[f"{name}, chunks"] = partial(by_chunks, SentenceEncoder(encoder))
         systems[f"{name}, fused"] = partial(in_search, keep_vectors(encoder))
     own = keep_vectors(Encoder.from_pretrained(model, device=device, dtype=dtype))
     return systems | dict(
@@ -362,31 +362,20 @@ def located(hits: Sequence[Hit], documents: Sequence[Document]) -> list[Found]:
     ]
 
 
-class Chunks:
-    """Chunks of documents, found by the cosine of their vectors.
-
-    Args:
-        encoder: What encodes them.
-    """
-
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
-        self._vectors: dict[str, torch.Tensor] = {}
-
-    def find(self, documents: Sequence[Document], queries: Sequence[str]) -> Iterator[list[Found]]:
-        """Find the chunks that are closest to each query."""
-        found, texts = [], []
-        for idx, document in enumerate(documents):
-            sentences = sentence_texts(document)
-            for part in chunks(document):
-                found.append(Found(idx, part, part.start if len(part) == 1 else None))
-                texts.append(" ".join(sentences[part.start : part.stop]))
-        if new := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
-            self._vectors |= zip(new, unit(self.encoder.encode_texts(new)), strict=True)
-        vectors = torch.stack([self._vectors[text] for text in texts])
-        cosines = unit(self.encoder.encode_queries(queries)) @ vectors.T
-        for row in cosines.argsort(dim=1, descending=True, stable=True)[:, :TOP_K].tolist():
-            yield [found[i] for i in row]
+def by_chunks(
+    encoder: SentenceEncoder, documents: Sequence[Document], queries: Sequence[str]
+) -> Iterator[list[Found]]:
+    """Find chunks by the cosines of their vectors."""
+    found, texts = [], []
+    for idx, document in enumerate(documents):
+        sentences = sentence_texts(document)
+        for part in chunks(document):
+            found.append(Found(idx, part, part.start if len(part) == 1 else None))
+            texts.append(" ".join(sentences[part.start : part.stop]))
+    wanted = unit(encoder.encoder.encode_queries(queries))
+    cosines = wanted @ unit(encoder.encode_texts(texts)).T
+    for row in cosines.argsort(dim=1, descending=True, stable=True)[:, :TOP_K].tolist():
+        yield [found[i] for i in row]
 
 
 def chunks(document: Document) -> Iterator[range]:

@@ -37,15 +37,15 @@ HELP = {
     "documents": "number of files in the library",
     "dtype": "of linear layers, by default that of the checkpoint",
     "encoders": "prefixes of names, by default of all",
-    "forms_": "forms to measure",
+    "forms_": "forms to measure, see forms.py",
     "lengths": "tokens",
     "limit": "documents of each set, by default all",
     "minilm": "folder of all-MiniLM-L6-v2, by default the package's",
     "minutes": "begin nothing after these",
-    "parts": "of what is done",
-    "turns": "measurements of each part",
     "model": "name or path of an encoder, by default the default model",
-    "output": "where to save the results",
+    "output": "file to save the results in",
+    "parts": "parts to measure",
+    "turns": "measurements of each part",
 }
 """Of options that several measurements have; others are described by their function."""
 
@@ -205,7 +205,7 @@ def _add(
         return
     if NoneType in typing.get_args(type_):
         (type_,) = (one for one in typing.get_args(type_) if one is not NoneType)
-    if typing.get_origin(type_) is Sequence or typing.get_origin(type_) is tuple:
+    if typing.get_origin(type_) is Sequence:
         options["nargs"] = "+"
         type_ = typing.get_args(type_)[0]
     if typing.get_origin(type_) is Literal:

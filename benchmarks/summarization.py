@@ -29,7 +29,8 @@ from sumy.utils import get_stop_words
 
 from benchmarks import report
 from benchmarks.registry import measurement
-from benchmarks.retrieval_measures import RESAMPLES, SEED, interval
+from benchmarks.retrieval_measures import RESAMPLES, SEED
+from benchmarks.retrieval_measures import summarize as summarize_scores
 from benchmarks.retrieval_systems import minilm_path
 from benchmarks.structured_documents import papers_with_abstract, read_set, without_abstracts
 from foveate import Document, Encoder, summarize
@@ -139,16 +140,6 @@ def load_systems(model: str | None, minilm: str) -> dict[str, System]:
     }
 
 
-def statistics(scores: np.ndarray) -> dict[str, Any]:
-    """Return each measure's mean and interval."""
-    return {
-        measure: {"mean": round(mean, 2), "interval": [round(low, 2), round(high, 2)]}
-        for measure, mean, low, high in zip(
-            MEASURES, scores.mean(0), *interval(scores, range(len(scores))), strict=True
-        )
-    }
-
-
 def compare(humans: list[str], systems: dict[str, list[str]]) -> dict[str, Any]:
     """Print and return ROUGE F of every system's summaries against the human ones.
 
@@ -161,21 +152,17 @@ def compare(humans: list[str], systems: dict[str, list[str]]) -> dict[str, Any]:
         rows = [
             scorer.score(human, summary) for human, summary in zip(humans, summaries, strict=True)
         ]
-        scores[name] = 100 * np.array(
-            [[row[measure].fmeasure for measure in MEASURES] for row in rows]
-        )
+        scores[name] = np.array([[row[measure].fmeasure for measure in MEASURES] for row in rows])
         words = round(float(np.mean([len(summary.split()) for summary in summaries])), 1)
-        results["systems"][name] = statistics(scores[name]) | {"words": words}
-        show(name, results["systems"][name])
+        its = summarize_scores(MEASURES, scores[name], range(len(rows)))
+        results["systems"][name] = its | {"words": words}
+        show(name, its)
     others = [name for name in scores if name != "ours"]
-    if "ours" in scores and others:
-        means = np.stack([scores[name].mean(0) for name in others])
-        best = [others[i] for i in means.argmax(0)]
-        peer = np.stack([scores[name][:, i] for i, name in enumerate(best)], axis=1)
-        results["ours_less_best"] = statistics(scores["ours"] - peer) | {
-            "best": dict(zip(MEASURES, best, strict=True))
-        }
-        show("difference", results["ours_less_best"])
+    best = [others[i] for i in np.stack([scores[name].mean(0) for name in others]).argmax(0)]
+    peer = np.stack([scores[name][:, i] for i, name in enumerate(best)], axis=1)
+    less = summarize_scores(MEASURES, scores["ours"] - peer, range(len(humans)))
+    results["ours_less_best"] = less | {"best": dict(zip(MEASURES, best, strict=True))}
+    show("difference", less)
     return results
 
 

@@ -189,8 +189,9 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(fusion, "QUESTIONS", tmp_path / "questions.jsonl")
     for name, size in {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}.items():
         monkeypatch.setitem(fovea.SIZES, name, size)
-    question = {"part": "train", "document": "papers/P0", "query": "Who eats?", "answers": SEA[:1]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(question))
+    question = {"document": "papers/P0", "query": "Who eats?", "answers": SEA[:1]}
+    lines = [json.dumps({"part": part, **question}) for part in ("train", "dev")]
+    (tmp_path / "questions.jsonl").write_text("\n".join(lines))
     (tmp_path / "proposal.rst").write_text(pep(1)["text"])
     changes = {
         "in_new_process": lambda function, *its: function(*its),
