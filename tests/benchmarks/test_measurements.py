@@ -4,6 +4,8 @@ import gzip
 import io
 import json
 import lzma
+import re
+import shlex
 import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -238,6 +240,20 @@ def test_options_are_described(name):
     assert its
     for one in its:
         assert "--" in registry.parser_of(one, registry.MEASUREMENTS[one]).format_help()
+
+
+def test_commands_of_the_pages_have_such_options():
+    pages = [*report.ROOT.glob("docs/**/*.md"), *report.ROOT.glob("*/*.md")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in pages).replace("\\\n", " ")
+    commands = re.findall(
+        r"-m benchmarks ((?!NAME|tables|pictures)[a-z].*?)(?:[;`#]|$)", text, re.M
+    )
+    assert len(commands) > 30
+    for command in commands:
+        name, *arguments = shlex.split(command.replace("$task", "within"))
+        with suppress(ModuleNotFoundError):  # of a peer
+            import_module(f"benchmarks.{name.partition('-')[0]}")
+            registry.parser_of(name, registry.MEASUREMENTS[name]).parse_args(arguments)
 
 
 def test_the_tables_of_the_pages_are_those_of_the_results():
