@@ -31,7 +31,10 @@ def write(path, records):
 
 
 def paper(number):
-    sections = [{"heading": f"{name} {number}", "sentences": its} for name, its in PARTS.items()]
+    sections = [
+        {"heading": f"{name} {number}", "sentences": [*its, f"It is fish_{number}."]}
+        for name, its in PARTS.items()
+    ]
     return {
         "id": f"P{number}",
         "title": f"Fish {number}",
@@ -62,10 +65,10 @@ def proposal(number):
 
 
 def pep(number):
-    text = f"PEP: {number}\nTitle: Cod\n\n"
-    for name, its in {"Abstract": ["Cod get a name."], **PARTS}.items():
-        heading = f"{name} {number}" if its in PARTS.values() else name
-        text += f"{heading}\n{'=' * len(heading)}\n\n{' '.join(its)}\n\n"
+    text = f"PEP: {number}\nTitle: Cod\n\nAbstract\n========\n\nCod get a name.\n\n"
+    for name, its in PARTS.items():
+        heading = f"{name} {number}"
+        text += f"{heading}\n{'=' * len(heading)}\n\n{' '.join(its)} It is fish_{number}.\n\n"
     return {"id": f"pep-{number:04}", "format": "rst", "text": text}
 
 
