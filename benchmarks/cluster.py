@@ -55,8 +55,9 @@ def build(
     workers = None if address is None else RayCluster(address, workers=num_nodes)
     start = time.perf_counter()
 
-    def report_file(size: int) -> None:
-        told.send(time.perf_counter() - start)
+    def report_file(done: int, total: int, documents: int) -> None:
+        if done:
+            told.send(time.perf_counter() - start)
 
     changes = index.add(files, on_error=print, on_file=report_file, cluster=workers)
     seconds = time.perf_counter() - start

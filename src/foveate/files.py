@@ -1,7 +1,9 @@
-"""Files that are written completely or not at all."""
+"""Files: written completely or not at all, and known by their content."""
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from uuid import uuid4
@@ -55,3 +57,20 @@ def check_writable(path: str | PathLike[str]) -> None:
     """
     with suppress(_Discard), atomic_write(path):
         raise _Discard
+
+
+FileStamp = tuple[str, int, int]
+"""The path of a file, its size, and when it was last changed, in nanoseconds."""
+
+
+def stamp_file(path: Path) -> FileStamp:
+    """Return what changes when a file does."""
+    stat = path.stat()
+    return str(path), stat.st_size, stat.st_mtime_ns
+
+
+@cache
+def hash_file(stamp: FileStamp) -> str:
+    """Return the SHA-256 of a file, which is read once as long as its stamp stays the same."""
+    with Path(stamp[0]).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

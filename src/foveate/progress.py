@@ -13,23 +13,25 @@ _DELAY = 0.5
 class Advance(Protocol):
     """A function that advances a progress bar."""
 
-    def __call__(self, steps: int = 1) -> None:
-        """Advance by a number of steps."""
+    def __call__(self, steps: int = 1, *, total: int | None = None, note: str = "") -> None:
+        """Advance by a number of steps.
+
+        Args:
+            steps: How many.
+            total: Total number of steps, if it was not known before.
+            note: What is shown beside the bar from now on.
+        """
         ...
 
 
 @contextmanager
-def progress(
-    description: str, total: int | None, shown: bool | None = None, *, in_bytes: bool = False
-) -> Iterator[Advance]:
+def progress(description: str, total: int | None, shown: bool | None = None) -> Iterator[Advance]:
     """Give a function that advances a progress bar on standard error.
 
     Args:
         description: What is being done.
         total: Total number of steps; None if it is not known, for a bar that only moves.
         shown: Whether to show the bar. By default it is shown if standard error is a terminal.
-        in_bytes: Whether the steps are bytes, for a bar that shows how many there are, and how many
-            a second.
 
     Example:
         >>> from foveate.progress import progress
@@ -38,19 +40,17 @@ def progress(
         ...         advance()
     """
     if not (sys.stderr.isatty() if shown is None else shown):
-        yield lambda steps=1: None
+        yield lambda steps=1, *, total=None, note="": None
         return
     from rich.console import Console
-    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+    from rich.progress import Progress, TextColumn
 
-    columns = list(Progress.get_default_columns())
-    if in_bytes:
-        columns += (DownloadColumn(), TransferSpeedColumn())
+    columns = *Progress.get_default_columns(), TextColumn("{task.fields[note]}")
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(description, total=total)
+    task = bar.add_task(description, total=total, note="")
 
-    def advance(steps: int = 1) -> None:
-        bar.update(task, advance=steps)
+    def advance(steps: int = 1, *, total: int | None = None, note: str = "") -> None:
+        bar.update(task, advance=steps, total=total, note=note)
 
     timer = Timer(_DELAY, bar.start)  # the first step may take long
     timer.daemon = True

@@ -1,6 +1,11 @@
 """`foveate index` and `foveate library` as a user meets them."""
 
 import json
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from subprocess import PIPE
 
 import pytest
 
@@ -58,6 +63,37 @@ def test_indexing_again_brings_it_up_to_date(foveate, fish, library, tmp_path):
     assert "1 unchanged, 1 removed; 1 document, 5 sentences" in output
 
 
+@pytest.mark.skipif(not find_spec("watchfiles"), reason="watchfiles is not installed")
+def test_a_library_is_kept_current_while_files_change(fish, small_model, tmp_path):
+    folder, library = fish.parent, tmp_path / "sea.library"  # which is in the folder
+
+    def write(name, text):
+        """Write as many editors do: a hidden file, which is then renamed."""
+        (folder / f".{name}.swp").write_text(text)
+        (folder / f".{name}.swp").rename(folder / name)
+
+    command = [sys.executable, "-m", "foveate", "index", folder, "--library", library, "--watch"]
+    command += ["--model", small_model]
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True)
+
+    def said():
+        return process.stdout.readline().partition(f"{library}: ")[2]
+
+    try:
+        assert said() == "1 added; 1 document, 5 sentences\n"
+        write("eel.txt", "Eels are long.")
+        assert said() == "1 added, 1 unchanged; 2 documents, 6 sentences\n"
+        write("eel.txt", "Eels are long. They hide.")
+        assert said() == "1 updated, 1 unchanged; 2 documents, 7 sentences\n"
+        fish.unlink()
+        assert said() == "1 unchanged, 1 removed; 1 document, 2 sentences\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_failures_are_named_at_the_end(foveate, fish, tmp_path):
     (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
     library = tmp_path / "library"
@@ -112,6 +148,7 @@ def test_damage_is_said_in_a_sentence(foveate, fish, library):
         (("index", "none.txt", "--library", "none"), "none.txt does not exist: check the path"),
         (("index", "a.txt", "-l", "b", "--engine", "spark"), "there is no engine spark: name ray"),
         (("index", "a.txt", "-l", "b", "--workers", "2"), "--workers goes with --engine ray"),
+        (("index", "a.txt", "-l", "b", "--watch"), "--watch goes with folders, and a.txt is none"),
         (
             ("index", "a.txt", "-l", "b", "--engine", "ray", "--device", "cpu"),
             "--device does not go with --engine ray: --gpus-per-worker says where workers run",

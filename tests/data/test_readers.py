@@ -174,6 +174,18 @@ def test_multi_news(tmp_path):
         list(read_benchmark("multi_news", source))
 
 
+def test_convosumm(tmp_path):
+    mails = 'Name: "Ann"   Subject: "Cod"      Cod swim.   </s>Name: "Ben"   They eat.   </s>'
+    source = tmp_path / "email.val.source.txt"
+    source.write_text(f"{mails}\nOne comment.\n")
+    (tmp_path / "email.val.target.txt").write_text("Ann and Ben talk of cod.\nOf one.\n")
+    first, second = read_benchmark("convosumm", source)
+    assert len(first.document.sections) == 2
+    assert "They eat." in plain_text(first.document).split("\n")[-1]
+    assert first.references == ("Ann and Ben talk of cod.",)
+    assert second.references == ("Of one.",)
+
+
 def test_wcep(tmp_path):
     articles = [{"title": "Cod", "text": "Cod swim."}, {"title": None, "text": "Eels are long."}]
     record = {"id": 7, "summary": "Fish.", "articles": articles}
@@ -388,6 +400,20 @@ def test_hotpotqa(tmp_path):
     assert first.references == ("cod",)
 
 
+def test_the_support_of_hotpotqa(tmp_path):
+    """Blank sentences count in the published numbers, but are none of a document."""
+    record = {"_id": "5a", "question": "Who swims?", "answer": "cod"}
+    record |= {"context": [["Cod", ["Dr. Cod. He eats.", " ", " Cod swim."]], ["No", [""]]]}
+    record["context"].append(["Cow", ["Cows walk."]])
+    record |= {"supporting_facts": [["Cod", 2], ["Cow", 0], ["Cow", 7]]}
+    (tmp_path / "dev.json").write_text(json.dumps([record]))
+    [example] = read_benchmark("hotpotqa", tmp_path / "dev.json")
+    sentences = [sentence.text for sentence in example.document.sentences()]
+    [query] = example.queries
+    assert query.text == "Who swims?"
+    assert [sentences[i] for i in query.sentence_ids] == ["Cod swim.", "Cows walk."]
+
+
 def test_ecthr(tmp_path):
     record = {"case_id": "001-1", "facts": ["1. He fished.", "2. He was fined."]}
     record |= {"violated_articles": ["6", "10"], "allegedly_violated_articles": ["6"]}
@@ -494,7 +520,7 @@ def test_a_record_without_text_is_skipped_with_a_warning(tmp_path):
 def test_no_such_benchmark_or_file(tmp_path):
     with pytest.raises(ValueError, match="unknown benchmark 'glue': name one of ami, arxiv"):
         read_benchmark("glue", tmp_path)
-    for name in set(BENCHMARKS) - {"multi_news", "scisummnet"}:
+    for name in set(BENCHMARKS) - {"convosumm", "multi_news", "scisummnet"}:
         with pytest.raises(FileNotFoundError):
             list(read_benchmark(name, tmp_path / "nowhere.jsonl"))
 

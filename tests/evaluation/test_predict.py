@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,9 +10,11 @@ from typer.testing import CliRunner
 from foveate.cli.app import app
 from foveate.data import Example
 from foveate.evaluation.predict import _best_span, predict
+from foveate.preprocessing import VCCProcessor
 from foveate.training.objectives import (
     Classification,
     Contrastive,
+    HotpotQA,
     MaskedLM,
     MultipleChoice,
     QuestionAnswering,
@@ -97,6 +100,31 @@ def test_the_best_choice_is_chosen(asked, text_processor, small_tokenizer):
     assert both.shape[:2] == (1, 2)
     begins = [small_tokenizer.decode(row).strip().split("\n")[0] for row in both[0]]
     assert begins == ["Which? whale", "Which? ship"]
+
+
+def test_vcc_chooses_from_one_sequence(asked, bert_tokenizer):
+    model = Fixed(*logits([0.0, 1.0], [3.0, 1.0], [-2.0, -1.0]))
+    processor = VCCProcessor(bert_tokenizer)
+    assert predict(model, processor, MultipleChoice(), asked) == ["ship", "whale", "ship"]
+    assert model.asked[0]["input_ids"].dim() == 2
+    assert model.asked[0]["choice_mask"].sum() == 2
+
+
+def test_yes_and_no_come_before_spans(asked, bert_tokenizer):
+    processor = VCCProcessor(bert_tokenizer)
+    outputs, examples = [], asked[:1] * 3
+    for kind in range(3):
+        length = len(processor.features(asked[0].document, query="Which?")["input_ids"])
+        starts = torch.zeros(1, length)
+        starts[0, 9] = 1.0
+        types = torch.zeros(1, 3)
+        types[0, kind] = 1.0
+        output = {"start_logits": starts, "end_logits": starts, "answer_type_logits": types}
+        outputs.append(output)
+    examples = [replace(one, choices=()) for one in examples]
+    no, yes, span = predict(Fixed(*outputs), processor, HotpotQA(), examples)
+    assert (no, yes) == ("no", "yes")
+    assert span in asked[0].document.text.lower()
 
 
 def test_the_best_span_is_cut_out_of_the_text(asked, text_processor):

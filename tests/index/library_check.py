@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from foveate import Index
 from foveate.index.lance import LanceEngine
-from foveate.index.records import FileRecord, read_document, renumber, rows
+from foveate.index.rows import make_rows, read_document, renumber
 from foveate.index.schema import documents_of, places_of, vectors_of
+from foveate.index.sources import FileRecord
 from foveate.index.statistics import WordCounts, count
 
 NOT_OF_CONTENT = ("sha256", "size", "modified", "indexed", "content", "salience", "vector")
@@ -51,7 +52,7 @@ def _is_out_of_place(engine: LanceEngine) -> bool:
 def _of_document(engine: LanceEngine, number: int, found: pa.Table) -> Iterator[str]:
     row = found.filter(pc.equal(found["level"], "document")).to_pylist()[0]
     file = FileRecord(row["file"], row["sha256"], row["size"], 0, 0)
-    made = rows([(file, row["member"], read_document(engine, number))])
+    made = make_rows([(file, row["member"], read_document(engine, number))])
     expected = renumber(made, number).sort_by("key")
     if found["key"] != expected["key"]:
         yield f"{found.num_rows:,} rows instead of {expected.num_rows:,}"

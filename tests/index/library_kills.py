@@ -65,7 +65,7 @@ def update(library: Path, folder: Path, encoder: Encoder, killed_at: int | None 
     """Bring the library up to date, in several commits, and compact it sometimes."""
     if killed_at is not None:
         kill_at(killed_at)
-    units.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
+    units.BATCH_CHARACTERS, build.COMMIT_SECONDS = 150, 0
     writer.MAX_FRAGMENTS = 3
     writer.ROWS_PER_MERGE = 20
     index = Index.create(library, exist_ok=True, model=encoder)

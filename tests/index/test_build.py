@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from foveate import Document, Encoder, Index, read_documents
 from foveate.index import LibraryError, LockedError, build, sources, units
 from foveate.index.identity import identify
 from foveate.index.writer import write_lock
+from foveate.inference.tree_runner import TreeRunner
 from foveate.models.tree_bert import TreeBertModel
 from tests.index.conftest import PARTS
 from tests.index.library_check import problems
@@ -68,6 +70,39 @@ def test_only_what_has_changed_is_read_again(index, folder, monkeypatch):
     assert index.search("sea", path=salt, top_k=9)[0].span.document == str(salt)
     assert problems(index) == []
     assert len(index) == 5
+
+
+def test_a_new_file_is_opened_once(index, folder, monkeypatch):
+    opened, walked = [], []
+    open_path, walk = Path.open, os.walk
+    monkeypatch.setattr(
+        Path,
+        "open",
+        lambda self, *rest, **options: opened.append(self) or open_path(self, *rest, **options),
+    )
+    monkeypatch.setattr(
+        os, "walk", lambda top, **options: walked.append(top) or walk(top, **options)
+    )
+    assert index.add(folder).added == len(PARTS)
+    assert sorted(one for one in opened if folder in one.parents) == sorted(
+        folder / name for name in PARTS
+    )
+    assert walked == [folder]
+
+
+def test_what_is_done_stays_when_it_is_interrupted(index, folder, monkeypatch):
+    monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
+
+    def interrupt(done, total, documents):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index.add(folder, on_file=interrupt)
+    assert len(index) == 2
+    assert problems(index) == []
+    assert index.add(folder).added == 2
+    assert len(index) == 4
 
 
 def test_a_file_that_was_only_touched_is_unchanged(index, folder):
@@ -187,7 +222,7 @@ def test_documents_replace_those_of_their_name(index):
 
 def test_collections_are_one_file_of_many_documents(index, tmp_path, monkeypatch):
     monkeypatch.setattr(units, "BATCH_CHARACTERS", 30)
-    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 60)
+    monkeypatch.setattr(build, "COMMIT_SECONDS", 0)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(f'{{"text": "Cod number {i} swims."}}\n' for i in range(9)))
     changes = index.add(records)
@@ -297,7 +332,7 @@ def test_a_model_in_memory_is_known_by_its_weights(index, folder, small_encoder)
     assert identify(encoder) == identify(small_encoder)
     parts = (encoder.processor, encoder.context)
     network = TreeBertModel.from_pretrained(small_encoder.model.config.name_or_path).eval()
-    encoder = Encoder(network, *parts)
+    encoder = Encoder(TreeRunner(network, *parts))
     with pytest.raises(LibraryError, match="cannot be compared with those of a model in memory"):
         Index.open(index.path, model=encoder).search("cod")
     other = Index.create(index.path.with_name("other"), model=encoder)
@@ -310,7 +345,7 @@ def test_a_model_in_memory_is_known_by_its_weights(index, folder, small_encoder)
 def test_a_model_keeps_its_identity_in_another_dtype_and_encoder(small_model, small_encoder):
     record = identify(small_encoder)
     assert record == identify(Encoder.from_pretrained(small_model, dtype="bfloat16"))
-    by_sentence = Encoder(small_encoder.model, small_encoder.processor, "sentence")
+    by_sentence = Encoder(TreeRunner(small_encoder.model, small_encoder.processor, "sentence"))
     assert replace(record, context="sentence") == identify(by_sentence)
     files = sorted(small_model.glob("*.safetensors"))
     digest = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
@@ -367,10 +402,10 @@ def test_what_no_reader_takes_is_listed(index, folder):
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     (folder / "numbers.json").write_text("[1, 2]")
     (folder / "rsync.1.gz").write_bytes(gzip.compress(b"Rsync copies files. It is fast."))
-    sizes = []
-    changes = index.add(folder, on_file=sizes.append)
+    calls = []
+    changes = index.add(folder, on_file=lambda *numbers: calls.append(numbers))
     left_out = ["numbers.json", "picture.png", "rsync.1.gz"]
     assert sorted(changes.skipped) == [str(folder / name) for name in left_out]
     assert (changes.added, changes.failures) == (len(PARTS), [])
-    assert sum(sizes) == sum(path.stat().st_size for path in folder.rglob("*.*"))
+    assert (calls[0], calls[-1]) == ((0, 7, 0), (7, 7, 4))
     assert index.add(folder / "rsync.1.gz").added == 1  # named itself

@@ -4,16 +4,25 @@ import json
 
 import pytest
 
-from foveate import Index
+from foveate import Document, Index
 
 qdrant_client = pytest.importorskip("qdrant_client", reason="Qdrant's client is not installed")
 
 from foveate.index import LibraryError, qdrant  # noqa: E402 (which needs the client)
-from tests.index.copies import check_changes, check_hits, hits  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
 PLACE = "qdrant://localhost:6333/sea"
+QUERIES = ("Where do herring swim?", "nets", "salt from the sea", "Who eats krill?")
+
+
+def hits(index, **options):
+    return [
+        index.search(query, by=by, top_k=top_k, **options)
+        for query in QUERIES
+        for by in ("passage", "section", "document")
+        for top_k in (1, 9)
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +38,16 @@ def match(key, value):
 
 
 def test_hits_are_those_of_the_library(index, folder, small_encoder):
-    check_hits(index, folder, small_encoder, PLACE)
+    index.add([folder, Document.from_text("Cod swim. They eat herring.", source="copy")])
+    assert index.export(PLACE) > 0
+    other = Index.open(PLACE, model=small_encoder)
+    assert hits(other) == hits(index)
+    assert list(other.documents()) == list(index.documents())
+    assert other.state == index.state
+    for one in index.documents():
+        assert other.document(one.number) == index.document(one.number)
+    assert other.summarize("herring", sentences=2) == index.summarize("herring", sentences=2)
+    assert other.context("herring", tokens=200) == index.context("herring", tokens=200)
 
 
 def test_vectors_of_tokens_are_sent(server, folder, encoder, tmp_path):
@@ -64,7 +82,16 @@ def test_filters_are_conditions(index, folder, small_encoder, condition, where):
 
 
 def test_only_what_has_changed_is_sent(index, folder, small_encoder):
-    check_changes(index, folder, small_encoder, PLACE)
+    index.add(folder)
+    index.export(PLACE)
+    (folder / "salt.txt").write_text("Salt is grey. It is mined.")
+    (folder / "talk.vtt").unlink()
+    other = Index.open(PLACE, model=small_encoder)
+    index.add(folder, prune=True)
+    assert hits(other) != hits(index)
+    assert index.export(PLACE) == 4  # a document, its section, and two sentences
+    assert hits(other) == hits(index)
+    assert index.export(PLACE) == 0
 
 
 def test_what_qdrant_cannot_do_is_said(index, folder, small_encoder, tmp_path):

@@ -10,10 +10,10 @@ import pytest
 
 import foveate
 from foveate import Document, Encoder, Index
-from foveate.index import build, units
+from foveate.index import build, sources, units
 from foveate.index.lance import Store
-from foveate.index.records import FileRecord
-from foveate.index.units import File
+from foveate.index.sources import FileRecord
+from foveate.index.units import NewFile
 from tests.index.library_check import problems
 
 pytest.importorskip("ray", reason="Ray is not installed")
@@ -60,7 +60,7 @@ def pretended(monkeypatch):
 def many(folder, monkeypatch):
     """A folder of several units of files, one of them in several parts."""
     monkeypatch.setattr(units, "BATCH_CHARACTERS", SIZE)
-    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2 * SIZE)
+    monkeypatch.setattr(build, "COMMIT_SECONDS", 0)
     herring = "".join(f'{{"text": "Herring {i} swims. It is small."}}\n' for i in range(33))
     (folder / "herring.jsonl").write_text(herring)
     for i in range(6):
@@ -101,12 +101,16 @@ def test_workers_write_the_rows_that_one_process_writes(
     index.add(what, on_error=lambda name, error: None)
     monkeypatch.setattr(on_ray, "_Worker", worker(tmp_path, "crab2.md", deaths=1))
     other = Index.create(tmp_path / "other", model=index.encoder)
-    failures, num_done = {}, []
+    monkeypatch.setattr(sources, "_CLOCK", -(10**12))  # their times say that they are unchanged
+    failures, done = {}, []
     changes = other.add(
-        what, on_error=failures.__setitem__, on_file=num_done.append, cluster=RayCluster(workers=2)
+        what,
+        on_error=failures.__setitem__,
+        on_file=lambda *numbers: done.append(numbers),
+        cluster=RayCluster(workers=2),
     )
     assert (tmp_path / "crab2.md").stat().st_size == 2
-    assert (changes.added, changes.num_documents, len(num_done)) == (12, 44, 13)
+    assert (changes.added, changes.num_documents, done[-1]) == (12, 44, (13, 13, 44))
     assert changes.num_sentences == index.state.num_sentences
     assert "cannot be read as PDF" in str(failures.pop(str(many / "bad.pdf")))
     assert not failures
@@ -163,7 +167,7 @@ def test_workers_have_the_same_model_and_version(tmp_path, folder, tokenizer):
     save_tree_bert(model, tokenizer)
     Index.create(library, model=model).add(folder)
     fish = Document.from_text("Fish swim.", source="fish")
-    unit = [File(FileRecord("fish", "", 9, 1, 1), [fish])]
+    unit = [NewFile(FileRecord("fish", "", 9, 1, 1), [fish])]
     message = "has foveate .*, and the machine that commits has 0: install the same on all"
     with pytest.raises(RuntimeError, match=message):
         on_ray._Worker(None, Store(library), {}, {}, "0").add(unit)

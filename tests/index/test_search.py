@@ -86,6 +86,15 @@ def test_hits_of_the_default_model_are_those_of_search(tmp_path, folder, encoder
             assert hit.score == pytest.approx(other.score, abs=1e-4)
 
 
+def test_a_query_that_is_explained_is_encoded_once(tmp_path, folder, encoder, monkeypatch):
+    index = Index.create(tmp_path / "library", model=encoder)
+    index.add(folder)
+    encode, encoded = encoder.encode_query, []
+    monkeypatch.setattr(encoder, "encode_query", lambda one: encoded.append(one) or encode(one))
+    assert any(hit.matches for hit in index.search("nets in the boat", explain=True))
+    assert encoded == ["nets in the boat"]
+
+
 def test_hits_stay_the_same_whatever_was_done_before(index, folder, tmp_path, small_encoder):
     index.add(folder / "salt.txt")
     index.add([folder / "talk.vtt", Document.from_text("Gone tomorrow.", source="gone")])

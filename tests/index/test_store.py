@@ -38,7 +38,7 @@ def test_the_library_survives_being_killed(tmp_path):
 
 def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, monkeypatch):
     monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
-    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
+    monkeypatch.setattr(build, "COMMIT_SECONDS", 0)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 3)
     index.add(folder)
     passages, errors = [], []
@@ -269,7 +269,7 @@ def test_counted_words_are_those_of_the_rows(texts):
 
 def test_libraries_get_indexes_and_few_files(index, monkeypatch):
     monkeypatch.setattr(units, "BATCH_CHARACTERS", 1)
-    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
+    monkeypatch.setattr(build, "COMMIT_SECONDS", 0)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 4)
     monkeypatch.setattr(writer, "ROWS_PER_MERGE", 100)
     monkeypatch.setattr(writer, "ROWS_WITHOUT_INDEX", 10)
@@ -281,7 +281,7 @@ def test_libraries_get_indexes_and_few_files(index, monkeypatch):
     assert "vector_idx" not in {one.name for one in table.describe_indices()}
     assert table.stats.index_stats("level_idx")["num_unindexed_rows"] < 10
     assert len(table.get_fragments()) <= 5
-    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2000)
+    monkeypatch.setattr(build, "COMMIT_SECONDS", 0)
     monkeypatch.setattr(writer, "MAX_FRAGMENTS", 999)
     monkeypatch.setattr(writer, "ROWS_WITHOUT_INDEX", 999)
     index.add(documents[10:])

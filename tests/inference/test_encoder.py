@@ -4,6 +4,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from threading import Event
 from time import sleep
 from weakref import ref
@@ -14,8 +15,8 @@ from torch.nn.functional import normalize
 
 from foveate import Document, Encoder
 from foveate.cache import Cache
-from foveate.inference import encoder as encoder_module
-from foveate.inference.encoder import _one_ahead
+from foveate.inference import tree_runner
+from foveate.inference.tree_runner import TreeRunner, _one_ahead
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.tree_bert import TreeBertModel
 from foveate.preprocessing import HDTProcessor, TreeBertProcessor
@@ -73,6 +74,11 @@ def small_tree_bert(tmp_path_factory, tokenizer):
     return Encoder.from_pretrained(folder, device="cpu")
 
 
+def afresh(encoder):
+    """Return an encoder that has kept nothing."""
+    return Encoder(encoder.runner)
+
+
 def mean_of_bert(bert, tokenizer, text):
     with torch.no_grad():
         states = bert(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
@@ -102,7 +108,7 @@ def test_a_fresh_tree_bert_splits_long_texts(fresh, tokenizer):
 
 def test_sentence_context_gives_means_of_sentences_alone(fresh):
     _, encoder = fresh
-    alone = Encoder(encoder.model, encoder.processor, "sentence")
+    alone = Encoder(TreeRunner(encoder.model, encoder.processor, "sentence"))
     vectors = alone.encode(WHALE)
     anchors = outline(WHALE)
     texts = encoder.encode_texts([anchor.text for anchor in anchors if anchor.text])
@@ -138,9 +144,9 @@ def test_documents_do_not_depend_on_batch_mates(batch_tokens, small_tree_bert, m
     encoder = small_tree_bert
     documents = [WHALE, RAGGED, Document.from_sections("Eels", [("", "Eels are long.")])]
     alone = [encoder.encode(document) for document in documents]
-    monkeypatch.setattr(encoder, "_batch_tokens", batch_tokens)
+    monkeypatch.setattr(encoder.runner, "_batch_tokens", batch_tokens)
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
-        together = encoder.encode([documents[i] for i in order])
+        together = afresh(encoder).encode([documents[i] for i in order])
         for i, vectors in zip(order, together, strict=True):
             assert relative_error(all_of(vectors), all_of(alone[i])) < 1e-5
             assert relative_error(vectors.salience, alone[i].salience) < 1e-5
@@ -174,18 +180,18 @@ def test_what_a_thread_prepares_arrives_in_order():
 
 def test_preparing_ahead_changes_nothing(small_tree_bert, monkeypatch):
     encoder, documents = small_tree_bert, [WHALE, RAGGED, WHALE, RAGGED]
-    monkeypatch.setattr(encoder, "_batch_tokens", 60)
-    monkeypatch.setattr(encoder_module, "_TEXTS_PER_CHUNK", 2)
-    texts, vectors = encoder.encode_texts(TEXTS), encoder.encode(documents)
-    monkeypatch.setattr(encoder, "_prepare", _one_ahead)
+    monkeypatch.setattr(encoder.runner, "_batch_tokens", 60)
+    monkeypatch.setattr(tree_runner, "TEXTS_PER_CHUNK", 2)
+    texts, vectors = encoder.encode_texts(TEXTS), afresh(encoder).encode(documents)
+    monkeypatch.setattr(encoder.runner, "_prepare", _one_ahead)
     assert torch.equal(encoder.encode_texts(TEXTS), texts)
-    for one, other in zip(encoder.encode(documents), vectors, strict=True):
+    for one, other in zip(afresh(encoder).encode(documents), vectors, strict=True):
         assert torch.equal(all_of(one), all_of(other))
     assert encoder.encode([]) == []
     assert encoder.encode_texts([]).shape == (0, encoder.dimension)
     monkeypatch.setattr(encoder.processor, "tree", lambda *outlines: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        encoder.encode(documents)
+        afresh(encoder).encode(documents)
 
 
 def test_what_is_prepared_is_not_kept_when_the_model_fails(small_tree_bert, monkeypatch):
@@ -203,12 +209,12 @@ def test_what_is_prepared_is_not_kept_when_the_model_fails(small_tree_bert, monk
         assert both.wait(60)
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(encoder, "_batch_tokens", 60)
-    monkeypatch.setattr(encoder, "_prepare", _one_ahead)
+    monkeypatch.setattr(encoder.runner, "_batch_tokens", 60)
+    monkeypatch.setattr(encoder.runner, "_prepare", _one_ahead)
     monkeypatch.setattr(encoder.processor, "tree", prepare)
     monkeypatch.setattr(encoder.model, "forward", fail)
     with pytest.raises(RuntimeError) as error:
-        encoder.encode([WHALE, RAGGED, WHALE, RAGGED])
+        afresh(encoder).encode([WHALE, RAGGED, WHALE, RAGGED])
     for _ in range(500):  # until the thread has ended
         if prepared[1]() is None:
             break
@@ -347,6 +353,46 @@ def test_an_unknown_context_or_dtype_is_refused():
 def test_constructor_without_a_model_names_from_pretrained(arguments):
     with pytest.raises(TypeError, match=r"Encoder\.from_pretrained\(\)"):
         Encoder(*arguments)
+
+
+def test_a_document_is_encoded_once(small_tree_bert, monkeypatch):
+    encoder, read = afresh(small_tree_bert), []
+    encode = encoder.runner.encode_outlines
+
+    def note(outlines, *rest):
+        read.extend(anchors[-1].text for anchors in outlines)
+        return encode(outlines, *rest)
+
+    monkeypatch.setattr(encoder.runner, "encode_outlines", note)
+    cod, eel, ray = map(Document.from_text, ("Cod swim.", "Eels eat.", "Rays sleep."))
+    first = encoder.encode(cod)
+    second, again = encoder.encode([eel, cod])
+    assert again is first
+    expected = all_of(afresh(small_tree_bert).encode(eel))
+    assert torch.equal(all_of(second), expected)
+    assert read == ["Cod swim.", "Eels eat.", "Eels eat."]
+    encoder.encode(cod)
+    encoder.kept.max_bytes = 2 * first.num_bytes
+    encoder.encode(ray)  # in place of what was used longest ago
+    assert encoder.encode(cod) is first
+    assert encoder.encode(eel) is not second
+    encoder.forget(eel)
+    encoder.encode(eel)
+    assert read[3:] == ["Rays sleep.", "Eels eat.", "Eels eat."]
+
+
+def test_progress_in_a_long_document_is_by_passages(small_tree_bert, monkeypatch):
+    steps = []
+
+    @contextmanager
+    def progress(description, total, shown):
+        yield steps.append
+        assert sum(steps) == total
+
+    monkeypatch.setattr(tree_runner, "progress", progress)
+    afresh(small_tree_bert).encode(Document.from_text("The whale swims. " * 2000))
+    assert len(steps) > 2
+    assert max(steps) < sum(steps) / 2
 
 
 def test_cache_keeps_vectors_of_the_same_text(small_model, tmp_path):

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from foveate import Document, Encoder
-from foveate.inference import encoder as encoder_module
-from foveate.inference import onednn
+from foveate.inference import onednn, tree_runner
 from foveate.inference.onednn import OneDNNLinear, OneDNNResidual, use_onednn
 from foveate.models.tree_bert_network import NetworkConfig, TreeBertEncoder, TreeBertLayer
 from tests.numerics import relative_error
@@ -108,7 +107,7 @@ def test_a_dtype_that_the_processor_lacks_changes_nothing(monkeypatch):
 def test_bfloat16_of_the_default_model_with_and_without(monkeypatch):
     exact = Encoder.from_pretrained(device="cpu")
     fused = Encoder.from_pretrained(device="cpu", dtype="bfloat16")
-    monkeypatch.setattr(encoder_module, "use_onednn", lambda model, dtype: None)
+    monkeypatch.setattr(tree_runner, "use_onednn", lambda model, dtype: None)
     plain = Encoder.from_pretrained(device="cpu", dtype="bfloat16")
     expected = exact.encode_texts(TEXTS)
     for reduced in (fused, plain):

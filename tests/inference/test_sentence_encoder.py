@@ -220,7 +220,7 @@ def folder(tmp_path, tokenizer):
 
 
 def test_without_sentence_transformers(folder, monkeypatch):
-    monkeypatch.setattr("foveate.inference.runner.find_spec", lambda name: None)
+    monkeypatch.setattr("foveate.inference.sentence_models.find_spec", lambda name: None)
     refused(folder, r"run `pip install 'foveate\[sentence-transformers\]'`", ImportError)
 
 

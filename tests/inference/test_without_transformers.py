@@ -84,7 +84,7 @@ def test_commands_do_without_transformers_and_the_compiler(tmp_path):
 def test_the_default_model_gives_what_it_gives_in_transformers(dtype, monkeypatch):
     encoder = Encoder.from_pretrained(dtype=dtype, device="cpu")
     assert isinstance(encoder.model, TreeBertNetwork)
-    monkeypatch.setattr("foveate.inference.encoder.load_network", lambda folder: None)
+    monkeypatch.setattr("foveate.inference.tree_runner.load_network", lambda folder: None)
     stock = Encoder.from_pretrained(dtype=dtype, device="cpu")
     assert isinstance(stock.model, TreeBertModel)
     assert isinstance(stock.processor, TreeBertProcessor)

@@ -29,7 +29,6 @@ from foveate.models.vcc import (
     VccT5Config,
     VccT5ForConditionalGeneration,
 )
-from foveate.ops._packed.buckets import bias_by_distance
 from tests.numerics import relative_error
 from tests.t5 import SIZES
 
@@ -166,24 +165,3 @@ def test_weights_can_be_offloaded(name):
             for each in (model, offloaded)
         ]
         assert torch.equal(*texts)
-
-
-def test_export_is_refused():
-    model, batch = build("fovea")
-    with pytest.raises(RuntimeError, match=r"cannot trace this model, since the host"):
-        torch.export.export(model.encoder, (batch["input_ids"],))
-
-
-class Bias(nn.Module):
-    def forward(self, table):
-        return bias_by_distance(table, 37, bidirectional=True)
-
-
-def test_a_refused_export_leaves_nothing_behind():
-    table = torch.randn(10, 2)  # of a size that no other test uses, so that nothing is cached yet
-    with pytest.raises(RuntimeError, match=r"cannot trace this model, since the host"):
-        torch.export.export(Bias(), (table,))
-    biases = Bias()(table)
-    assert biases.shape[1] % 2 == 1
-    assert torch.equal(biases[:, 0], table[4])
-    assert torch.equal(biases[:, -1], table[9])

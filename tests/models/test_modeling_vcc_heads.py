@@ -19,7 +19,9 @@ from transformers import (
 )
 
 from foveate.models.vcc import (
+    AutoModelForHotpotQA,
     VccRobertaConfig,
+    VccRobertaForHotpotQA,
     VccRobertaForMaskedLM,
     VccRobertaForMultipleChoice,
     VccRobertaForQuestionAnswering,
@@ -35,12 +37,32 @@ HEADS = {
     VccRobertaForMaskedLM: AutoModelForMaskedLM,
     VccRobertaForSequenceClassification: AutoModelForSequenceClassification,
     VccRobertaForQuestionAnswering: AutoModelForQuestionAnswering,
+}
+QUESTIONS = {
     VccRobertaForMultipleChoice: AutoModelForMultipleChoice,
+    VccRobertaForHotpotQA: AutoModelForHotpotQA,
 }
 
 
+def question_targets(head):
+    """What a head for questions takes, for two sequences of 40 tokens."""
+    if head is VccRobertaForMultipleChoice:
+        choice_mask = torch.zeros(2, 40, dtype=torch.long)
+        choice_mask[0, [2, 5, 9]] = choice_mask[1, [3, 4, 7]] = 1
+        return {"choice_mask": choice_mask, "labels": torch.tensor([2, 1])}
+    parts = torch.full((2, 40), -100)
+    parts[:, 10], parts[:, 20] = 0, 1
+    return {
+        "start_positions": torch.tensor([3, -100]),
+        "end_positions": torch.tensor([4, -100]),
+        "answer_types": torch.tensor([2, 1]),
+        "sentence_labels": parts,
+        "paragraph_labels": parts,
+    }
+
+
 @pytest.mark.parametrize("family", ["roberta", "roberta-prelayernorm"])
-@pytest.mark.parametrize(("head", "auto"), HEADS.items())
+@pytest.mark.parametrize(("head", "auto"), (HEADS | QUESTIONS).items())
 def test_heads(family, head, auto, tmp_path):
     """Trained from the encoder's folder, they have losses, and save and load."""
     made(family).save_pretrained(tmp_path / "encoder")
@@ -51,9 +73,8 @@ def test_heads(family, head, auto, tmp_path):
         labels = {"labels": ids}
     elif "Question" in head.__name__:
         labels = {"start_positions": torch.tensor([3, 5]), "end_positions": torch.tensor([4, 9])}
-    elif "Choice" in head.__name__:
-        ids = ids_of(2, 3, 40)
-        vips = vips[:, None].expand(2, 3, 40)
+    elif head in QUESTIONS:
+        labels = question_targets(head)
     out = model.train()(ids, vip_mask=vips, **labels)
     out.loss.backward()
     assert torch.isfinite(out.loss)
@@ -62,10 +83,11 @@ def test_heads(family, head, auto, tmp_path):
     loaded = auto.from_pretrained(tmp_path / "head", dtype=torch.float64)
     assert type(loaded) is head
     with torch.no_grad():
-        a = model(ids, vip_mask=vips, output_hidden_states=True)
-        b = loaded(ids, vip_mask=vips)
+        masks = {name: mask for name, mask in labels.items() if name == "choice_mask"}
+        a = model(ids, vip_mask=vips, output_hidden_states=True, **masks)
+        b = loaded(ids, vip_mask=vips, **masks)
         others = torch.arange(40).expand_as(vips) > 36
-        elsewhere = model(ids, vip_mask=others)
+        elsewhere = model(ids, vip_mask=others, **masks)
     assert relative_error(a[0], b[0]) < 1e-14
     assert len(a.hidden_states) == model.config.num_hidden_layers + 1
     assert relative_error(a[0], elsewhere[0]) > 1e-9
@@ -94,14 +116,49 @@ def test_checkpoints_with_norms_first(head, tmp_path):
     loaded = head.from_pretrained(tmp_path / "ours", dtype=torch.float64)
     ids, mask = ids_of(2, 40), torch.ones(2, 40, dtype=torch.long)
     mask[1, 31:] = 0
-    if "Choice" in name:
-        ids, mask = ids_of(2, 3, 40), mask[:, None].repeat(1, 3, 1)
     with torch.no_grad():
         expected = plain(ids, attention_mask=mask)[0]
         outputs = [one(ids, attention_mask=mask)[0] for one in (model, resumed, loaded)]
     real = mask.bool() if expected.shape[:2] == (2, 40) else ...
     for output in outputs:
         assert relative_error(output[real], expected[real]) < 1e-12
+
+
+def test_choices_are_scored_at_their_tokens():
+    """As the published code: an unbiased linear layer there, and nothing beyond the choices."""
+    torch.manual_seed(0)
+    model = VccRobertaForMultipleChoice(VccRobertaConfig(**BERT, **SHORT)).double().eval()
+    ids, targets = ids_of(2, 40), question_targets(VccRobertaForMultipleChoice)
+    targets["choice_mask"][1, 7] = 0
+    out = model(ids, vip_mask=first(40, 12, 2), **targets)
+    scores = model.classifier(model.roberta(ids, vip_mask=first(40, 12, 2))[0])[..., 0]
+    one, other = scores[0, [2, 5, 9]], scores[1, [3, 4]]
+    assert model.classifier.bias is None
+    assert relative_error(out.logits[0], one) < 1e-12
+    assert relative_error(out.logits[1, :2], other) < 1e-12
+    assert out.logits[1, 2] == -torch.inf
+    expected = -(one.log_softmax(0)[2] + other.log_softmax(0)[1]) / 2
+    assert relative_error(out.loss, expected) < 1e-12
+
+
+def test_losses_of_hotpotqa_are_means_over_what_counts():
+    torch.manual_seed(0)
+    model = VccRobertaForHotpotQA(VccRobertaConfig(**BERT, **SHORT)).double().eval()
+    ids, mask = ids_of(2, 40), ~first(40, 0, 2)
+    mask[1, 31:] = False
+    targets = question_targets(VccRobertaForHotpotQA)
+    inputs = {"attention_mask": mask, "vip_mask": first(40, 12, 2)}
+    out = model(ids, **inputs, **targets)
+    assert (out.start_logits[1, 31:] == torch.finfo(torch.float64).min).all()
+    span = -(out.start_logits[0].log_softmax(0)[3] + out.end_logits[0].log_softmax(0)[4]) / 2
+    types = -out.answer_type_logits.log_softmax(1)[[0, 1], [2, 1]].mean()
+    parts = sum(
+        -logits.log_softmax(2)[:, [10, 20], [0, 1]].mean()
+        for logits in (out.sentence_logits, out.paragraph_logits)
+    )
+    assert relative_error(out.loss, span + types + parts) < 1e-12
+    nothing = {name: torch.full_like(target, -100) for name, target in targets.items()}
+    assert model(ids, **inputs, **nothing).loss == 0
 
 
 def test_logits_of_labelled_tokens_only():
@@ -111,8 +168,13 @@ def test_logits_of_labelled_tokens_only():
     model = VccRobertaForMaskedLM(VccRobertaConfig(**BERT, **SHORT)).double().eval()
     dense = model(ids, vip_mask=vips).logits
     assert dense.shape[:2] == (2, 20)
-    output, published = model(ids, **inputs), RobertaForMaskedLM.forward(model, ids, **inputs)
+    published = RobertaForMaskedLM.forward(model, ids, **inputs)
     assert relative_error(published.logits, dense) < 1e-12
+    full = model(ids, **inputs)
+    assert relative_error(full.logits, dense) < 1e-12
+    assert relative_error(full.loss, published.loss) < 1e-12
+    model.config.sparse_prediction = True
+    output = model(ids, **inputs)
     assert relative_error(output.logits, dense[vips]) < 1e-12
     assert relative_error(output.loss, published.loss) < 1e-12
     slopes = []

@@ -14,11 +14,11 @@ from tests.service.conftest import until
 TEXTS = [f"The whale number {i} swims {'again ' * (i % 5)}under the ice." for i in range(24)]
 
 
-class Counting:
+class Counting(Encoder):
     """An encoder that notes what it is asked to read, and waits until it may begin."""
 
     def __init__(self, encoder):
-        self.__dict__.update(encoder.__dict__)
+        super().__init__(encoder.runner)
         self.encoder = encoder
         self.calls = []
         self.is_asked = threading.Event()
@@ -37,7 +37,7 @@ class Counting:
         self.is_asked.set()
         assert self.may_begin.wait(20)
         self.calls.append(list(documents))
-        return self.encoder.encode(documents, **options)
+        return super().encode(documents, **options)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_document_is_read_once(share, counting, small_encoder):
 def test_vectors_that_were_not_used_for_long_are_dropped(share, counting):
     counting.may_begin.set()
     one, two, three = documents(3)
-    size = 4 * 16 * 3  # a document, a section and a sentence of 16 numbers
+    size = counting.encoder.encode(one).num_bytes
     shared = share(vector_bytes=2 * size)
     kept = shared.encode(one)
     shared.encode(two)

@@ -1,3 +1,3 @@
-"""The small vocabularies of the training tests."""
+"""The small vocabulary of the training tests."""
 
-from tests.training.conftest import bert_tokenizer, small_tokenizer  # noqa: F401
+from tests.training.conftest import small_tokenizer  # noqa: F401

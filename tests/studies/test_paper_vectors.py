@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from foveate import Document, Encoder
+from foveate.inference.tree_runner import TreeRunner
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.vcc import VccBertConfig
 from foveate.preprocessing import HDTProcessor
@@ -40,7 +41,7 @@ def test_hdt_reads_papers_and_queries_as_documents(papers, small_tokenizer):
     torch.manual_seed(0)
     model = HDTModel(HDTConfig(vocab_size=len(small_tokenizer), **TINY)).eval()
     processor = HDTProcessor(small_tokenizer)
-    hdt = WholePapers(Encoder(model, processor, "tree"))
+    hdt = WholePapers(Encoder(TreeRunner(model, processor)))
 
     def first_token(document):
         batch = processor([document])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foveate import Document, search
 from foveate.inference import DocumentVectors
-from foveate.inference.encoder import Context
+from foveate.inference.runner import Context
 from foveate.tasks import relevance
 from foveate.tasks.bm25 import Words, bm25
 from foveate.tasks.terms import identifiers, terms

@@ -117,7 +117,7 @@ def test_what_is_refused_before_its_weights_are_read(tmp_path, tokenizer):
 
 
 def test_without_sentence_transformers(reranker, monkeypatch):
-    monkeypatch.setattr("foveate.inference.runner.find_spec", lambda name: None)
+    monkeypatch.setattr("foveate.inference.sentence_models.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"run `pip install 'foveate\[sentence-transformers\]'`"):
         as_reranker(reranker)
 

@@ -54,6 +54,7 @@ def benchmark_record(benchmark, number):
             "question": "What swims?",
             "answer": "the whale",
             "context": [[title, own] for title, own in zip(titles, texts, strict=True)],
+            "supporting_facts": [[titles[0], 0]],
         },
         "quality": {
             "article": text,

@@ -6,7 +6,6 @@ import pytest
 import torch
 import transformers
 
-from foveate.inference import default_model_path
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
@@ -39,11 +38,6 @@ def t5_tokenizer(tmp_path_factory):
     text = "summarize: question: context: Where does it swim? at sea; on land whale swims. A ship"
     save_t5(folder, text)
     return transformers.AutoTokenizer.from_pretrained(folder)
-
-
-@pytest.fixture(scope="session")
-def bert_tokenizer():
-    return transformers.AutoTokenizer.from_pretrained(default_model_path())
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -7,12 +8,13 @@ from hypothesis import strategies as st
 from transformers import BatchEncoding
 
 from foveate import Document
-from foveate.data import Example
+from foveate.data import Example, Query
 from foveate.models.hdt import HDTConfig, HDTForSequenceClassification
 from foveate.preprocessing import TextProcessor, VCCProcessor
 from foveate.training.objectives import (
     Classification,
     Contrastive,
+    HotpotQA,
     MaskedLM,
     MixtureOfDenoisers,
     MultipleChoice,
@@ -20,6 +22,7 @@ from foveate.training.objectives import (
     SequenceToSequence,
     SpanCorruption,
 )
+from foveate.training.objectives.masked_lm import mask_tokens
 from tests.numerics import relative_error
 
 WHALE = Document.from_sections("", [("Loomings", ["The whale swims.", "A ship follows it."])])
@@ -30,8 +33,8 @@ def example(document=WHALE, **fields):
     return Example(document=document, **fields)
 
 
-def batch_of(objective, processor, *examples):
-    generator = torch.Generator().manual_seed(0)
+def batch_of(objective, processor, *examples, seed=0):
+    generator = torch.Generator().manual_seed(seed)
     features = [
         features
         for example in examples
@@ -216,16 +219,88 @@ def test_vip_tokens_of_training_are_those_of_inference(task, family, t5_tokenize
             assert prompt == "summarize:"
 
 
-def test_vip_tokens_of_a_choice_are_the_question_and_the_choice(bert_tokenizer):
+def test_all_choices_are_vip_tokens_of_one_sequence(bert_tokenizer):
     processor = VCCProcessor(bert_tokenizer)
     asked = example(references=("at sea",), **ASKED)
-    encoded, batch = batch_of(MultipleChoice(), processor, asked)
-    prompts = [vip_text(bert_tokenizer, features) for features in encoded]
-    assert prompts == [
-        "[CLS] where does it swim? at sea [SEP]",
-        "[CLS] where does it swim? on land [SEP]",
-    ]
-    assert batch["vip_mask"].shape[:2] == (1, 2)
+    fewer = example(query="Is it?", choices=("at sea",), references=("at sea",))
+    orders = set()
+    for seed in range(8):
+        encoded, batch = batch_of(MultipleChoice(), processor, asked, fewer, seed=seed)
+        order = ["at sea", "on land"] if encoded[0]["labels"] == 0 else ["on land", "at sea"]
+        orders.add(tuple(order))
+        prompt = vip_text(bert_tokenizer, encoded[0])
+        assert prompt == "[CLS] where does it swim? [SEP] {} [SEP] {} [SEP]".format(*order)
+        ids = encoded[0]["input_ids"].tolist()
+        markers = encoded[0]["choice_mask"].nonzero()[:, 0].tolist()
+        for marker, choice in zip(markers, order, strict=True):
+            tokens = bert_tokenizer(choice, add_special_tokens=False)["input_ids"]
+            assert ids[marker + 1 : marker + 1 + len(tokens)] == tokens
+        assert batch["choice_mask"].sum(1).tolist() == [2, 1]
+        assert batch["vip_mask"].shape == batch["input_ids"].shape
+    assert len(orders) == 2  # they are shuffled
+
+
+@pytest.mark.filterwarnings("ignore:a document has more than")
+def test_support_of_hotpotqa_is_labelled_where_it_begins(bert_tokenizer):
+    sections = [("Cod", ["Cod swim.", "They eat."]), ("Cow", ["Cows walk.", "Cows eat."])]
+    asked = example(
+        Document.from_sections("", sections),
+        query="Who eats?",
+        references=("Cod",),
+        queries=(Query("Who eats?", (1,)),),
+    )
+    processor, objective = VCCProcessor(bert_tokenizer), HotpotQA()
+    [features], batch = batch_of(objective, processor, asked)
+    first = {
+        int(sentence): int((features["sentence_ids"] == sentence).nonzero()[0, 0])
+        for sentence in range(4)
+    }
+    expected = torch.full_like(features["input_ids"], -100)
+    for sentence, place in first.items():
+        expected[place] = int(sentence == 1)
+    assert torch.equal(features["sentence_labels"], expected)
+    expected = torch.full_like(features["input_ids"], -100)
+    expected[first[0]], expected[first[2]] = 1, 0
+    assert torch.equal(features["paragraph_labels"], expected)
+    assert features["answer_types"] == 2
+    answer = features["input_ids"][features["start_positions"] : features["end_positions"] + 1]
+    assert bert_tokenizer.decode(answer) == "cod"
+    assert set(objective.target_columns) <= set(batch)
+    # A yes is no word of the text, and an answer that is not there has no place.
+    for reference, kind in (("yes", 1), ("no", 0), ("herring", 2)):
+        [features], _ = batch_of(objective, processor, replace(asked, references=(reference,)))
+        assert features["answer_types"] == kind
+        assert features["start_positions"] == features["end_positions"] == -100
+    [features], _ = batch_of(objective, processor, replace(asked, queries=()))
+    assert (features["sentence_labels"] == -100).all()
+    short = VCCProcessor(bert_tokenizer, max_length=first[2])
+    [features], _ = batch_of(objective, short, asked)
+    assert (features["paragraph_labels"] != -100).sum() == 1
+
+
+def test_masks_lie_in_clusters():
+    length, generator = 4000, torch.Generator().manual_seed(0)
+    features = {
+        "input_ids": torch.arange(length),
+        "special_tokens_mask": torch.zeros(length, dtype=torch.long),
+    }
+    neighbours = []
+    for clustered in (False, True):
+        masked = mask_tokens(
+            features,
+            ratio=0.075,
+            mask_token_id=length,
+            vocab_size=length,
+            generator=generator,
+            clustered=clustered,
+        )["labels"]
+        places = (masked != -100).nonzero()[:, 0]
+        assert len(places) == 300
+        assert torch.equal(masked[places], places)  # none is drawn twice
+        near = (places[:, None] - places).abs() <= 100
+        neighbours.append(float(near.sum(1).float().mean()))
+    assert neighbours[0] < 25  # 201 places of 4,000, for 300 tokens: 15
+    assert neighbours[1] > 30
 
 
 def test_contrastive_batches_hold_anchors_then_positives_then_negatives(tree_processor):

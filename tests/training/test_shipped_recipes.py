@@ -37,6 +37,7 @@ ONE_OF_A_FAMILY = ("egad", "fovea", "hdt-e", "hdt-ed", "tree-bert", "vcc-roberta
 TREE, TEXT = {"input_ids", "tree"}, {"input_ids", "attention_mask"}
 VIPS = TEXT | {"vip_mask"}
 PAIRS = VIPS | {"token_type_ids"}
+CHOICES = PAIRS | {"choice_mask"}
 LIKE_INPUTS = ("inputs",)
 GENERATED = (2, "any")
 ANCHORS = ("inputs", 15)
@@ -53,9 +54,9 @@ EXPECTED = {
     "tree-bert": ("TreeBertModel", None, None, None),  # its batches have a form of their own
     "tree-bert-finetuning": ("TreeBertModel", None, None, None),
     "vcc-roberta": ("VccRobertaForMaskedLM", PAIRS, (2,), LIKE_INPUTS),
-    "vcc-roberta-hotpotqa": ("VccRobertaForQuestionAnswering", PAIRS, (2,), (2,)),
-    "vcc-roberta-quality": ("VccRobertaForMultipleChoice", PAIRS, (2, 2), (2,)),
-    "vcc-roberta-wikihop": ("VccRobertaForMultipleChoice", PAIRS, (2, 2), (2,)),
+    "vcc-roberta-hotpotqa": ("VccRobertaForHotpotQA", PAIRS, (2,), (2,)),
+    "vcc-roberta-quality": ("VccRobertaForMultipleChoice", CHOICES, (2,), (2,)),
+    "vcc-roberta-wikihop": ("VccRobertaForMultipleChoice", CHOICES, (2,), (2,)),
     "vcc-t5": ("VccT5ForConditionalGeneration", VIPS, (2,), GENERATED),
     "vcc-t5-finetuning": ("VccT5ForConditionalGeneration", VIPS, (2,), GENERATED),
 }
@@ -117,12 +118,12 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     if kind == "TreeBertModel":
         assert len(batch["targets"]["document"].unique()) == 2
         return
-    targets = {"start_positions", "end_positions"} if name.endswith("hotpotqa") else {"labels"}
+    targets = set(recipe.objective.target_columns)
     assert set(batch) == columns | targets
     inputs = batch["input_ids"].shape
     assert inputs[:-1] == leading
     assert all(batch[column].shape == inputs for column in columns - {"tree"})
-    for column in targets:
+    for column in targets - {"sentence_labels", "paragraph_labels"}:
         shape = tuple(batch[column].shape)
         assert shape == {
             LIKE_INPUTS: inputs,

@@ -121,21 +121,20 @@ def export(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="A Parquet file, qdrant://HOST:PORT/COLLECTION, or db://DATABASE/TABLE.",
+            help="A Parquet file, or qdrant://HOST:PORT/COLLECTION.",
             show_default=False,
         ),
     ],
 ) -> None:
     """Copy all rows with their terms and vectors to another search engine.
 
-    A collection of Qdrant or a table of LanceDB Cloud is searched like a library.
-    Only what has changed since the last time is sent.
+    A collection of Qdrant is searched like a library. Only what has changed since
+    the last time is sent.
 
     \b
     foveate library export papers.library papers.parquet
     foveate library export papers.library qdrant://localhost:6333/papers
     foveate search "who pays?" --library qdrant://localhost:6333/papers
-    foveate library export papers.library db://my-database/papers
     """
     num_rows = common.open_library(library).export(target)
     common.show_path(common.count(num_rows, "row"), target)

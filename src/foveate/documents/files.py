@@ -65,12 +65,7 @@ def read_documents(
         >>> [document.title or document.text for document in read_documents(folder)]
         ['Cod swim.', 'Eels']
     """
-    known = {name for one in FORMATS.values() for name in one.options}
-    if unknown := options.keys() - known:
-        raise TypeError(
-            f"no reader has an option {', '.join(sorted(unknown))}: the options are "
-            f"{', '.join(sorted(known))}"
-        )
+    _check_options(options)
     several = [paths] if isinstance(paths, str | PathLike) else paths
     reader = _FileReader(
         format, language, encoding, on_error, cache, options, on_skip or (lambda name: None)
@@ -87,6 +82,7 @@ def read_data(
     encoding: str | None = None,
     on_error: ErrorHandler | None = None,
     cache: Cache | None = None,
+    file_name: str = "",
     **options: Any,
 ) -> Iterator[Document]:
     """Read all documents in the content of a file, such as standard input.
@@ -99,10 +95,25 @@ def read_data(
         encoding: Encoding of the texts.
         on_error: Called with the name of what cannot be read, and the error.
         cache: Where documents are kept.
+        file_name: The name of the file that they come from, by which the format is recognized.
         options: Options of readers.
+
+    Raises:
+        TypeError: No reader has one of the options.
     """
+    _check_options(options)
     reader = _FileReader(format, language, encoding, on_error, cache, options)
-    return reader.read_file(name, lambda: load_bytes(data, name, format, encoding))
+    return reader.read_file(name, partial(load_bytes, data, name, format, encoding, file_name))
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise a TypeError if no reader has one of the options."""
+    known = {name for one in FORMATS.values() for name in one.options}
+    if unknown := options.keys() - known:
+        raise TypeError(
+            f"no reader has an option {', '.join(sorted(unknown))}: the options are "
+            f"{', '.join(sorted(known))}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

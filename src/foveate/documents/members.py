@@ -14,7 +14,7 @@ from foveate.documents.structure import DocumentError
 MAILDIR = ("cur", "new")
 """The subfolders that hold the messages of a Maildir."""
 
-_HEAD = 4096  # bytes by which a file in a folder is recognized
+HEAD = 4096  # bytes by which a file in a folder is recognized
 _MAX_DEPTH = 3  # of collections in collections
 _MAX_MEMBERS = 1_000_000
 MAX_BYTES = 2**30  # bytes of all members
@@ -149,7 +149,7 @@ def is_readable_file(path: Path) -> bool:
     """Return whether a file that was found in a folder should be read; see `is_readable`."""
     try:
         with path.open("rb") as file:
-            return is_readable(path.name, file.read(_HEAD))
+            return is_readable(path.name, file.read(HEAD))
     except OSError:
         return True  # reading it says what is wrong
 

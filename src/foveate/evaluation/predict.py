@@ -10,12 +10,13 @@ from transformers import PreTrainedModel
 
 from foveate.data import Example
 from foveate.models.decoding import has_length_limit, max_new_tokens
-from foveate.preprocessing import DocumentProcessor, Features
+from foveate.preprocessing import DocumentProcessor, Features, VCCProcessor
 from foveate.progress import progress
 from foveate.training.objectives import (
     AnchorClassification,
     Classification,
     Contrastive,
+    HotpotQA,
     MultipleChoice,
     Objective,
     QuestionAnswering,
@@ -23,7 +24,7 @@ from foveate.training.objectives import (
     SequenceToSequence,
 )
 from foveate.training.objectives.classification import choice_features
-from foveate.training.objectives.question_answering import input_text
+from foveate.training.objectives.question_answering import ANSWER_TYPES, input_text
 
 Prediction = str | tuple[str, ...] | tuple[tuple[str, ...], ...]
 """A text, the names of classes, or the names of the classes of each section or sentence."""
@@ -148,8 +149,11 @@ def _(
     example: Example,
     num_beams: int,
 ) -> Prediction:
-    inputs = _model_inputs(model, processor, choice_features(processor, example))
-    [logits] = model(**{name: column[None] for name, column in inputs.items()}).logits
+    features = choice_features(processor, example, example.choices)
+    inputs = _model_inputs(model, processor, features)
+    if not isinstance(processor, VCCProcessor):
+        inputs = {name: column[None] for name, column in inputs.items()}
+    [logits] = model(**inputs).logits
     return example.choices[int(logits.argmax())]
 
 
@@ -164,6 +168,10 @@ def _(
     text = input_text(processor, example)
     features = _features(processor, example)
     output = model(**_model_inputs(model, processor, [features]))
+    if isinstance(objective, HotpotQA):
+        kind = ANSWER_TYPES[int(output.answer_type_logits.argmax())]
+        if kind != "span":
+            return kind
     start, end = _best_span(output.start_logits[0].cpu(), output.end_logits[0].cpu())
     offsets = features["offset_mapping"]
     return text[int(offsets[start, 0]) : int(offsets[end, 1])].strip()

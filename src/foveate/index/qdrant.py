@@ -10,20 +10,20 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
-from typing import Any
+from typing import Any, Final, Self
 from uuid import UUID, uuid5
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from foveate.index.copies import Copy
 from foveate.index.engine import OF_DOCUMENTS, Ids, Matches
+from foveate.index.lance import LanceEngine
 from foveate.index.schema import TERMS, TIMES, in_microseconds, schema
-from foveate.index.state import State
+from foveate.index.state import LibraryError, State
 from foveate.index.statistics import Totals, WordCounts
 from foveate.tasks.bm25 import saturated
 from foveate.tasks.weights import Level, rarity, term_weights
@@ -35,16 +35,21 @@ _WORDS = UUID(int=1)
 _POINTS = 512
 """How many points are sent or read at a time."""
 
-_INDEXED = {
-    "key": models.PayloadSchemaType.INTEGER,
+_INDEXED: Final = {
     "level": models.PayloadSchemaType.KEYWORD,
     "document": models.PayloadSchemaType.INTEGER,
     "content_hash": models.PayloadSchemaType.INTEGER,
 }
 
+_DOCUMENTS = 64
+"""Of how many documents rows are sent at a time."""
 
-class QdrantCopy(Copy):
-    """A copy in Qdrant; see `Copy`.
+
+class QdrantCopy:
+    """A copy of a library, which can be searched but not changed; see `Engine`.
+
+    Rows are proposed by their keys, which are the numbers of their points. Points have no versions:
+    what is searched is the newest state.
 
     Args:
         place: "qdrant://HOST:PORT/COLLECTION".
@@ -53,16 +58,17 @@ class QdrantCopy(Copy):
 
     def __init__(self, place: str, options: Mapping[str, Any] | None = None) -> None:
         self.place = place
-        address, _, self.collection = place.removeprefix("qdrant://").partition("/")
+        address, _, self._collection = place.removeprefix("qdrant://").partition("/")
         host, _, port = address.partition(":")
-        if not (host and self.collection):
+        if not (host and self._collection):
             raise ValueError(f"{place} names no collection: write qdrant://HOST:6333/COLLECTION")
         given = {"api_key": os.environ.get("QDRANT_API_KEY"), **(options or {})}
-        self.client = QdrantClient(host=host, port=int(port or 6333), **given)
+        self._client = QdrantClient(host=host, port=int(port or 6333), **given)
+        self.state: State
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
-        """See `Copy`."""
+    def _explained(self) -> Iterator[None]:
+        """Turn errors of the client into an OSError with a readable message."""
         try:
             yield
         except ApiException as error:
@@ -71,90 +77,90 @@ class QdrantCopy(Copy):
                 f"the library {self.place} cannot be reached ({reason}): check its address and key"
             ) from error
 
-    def state(self) -> State | None:
-        """See `Copy`."""
-        with self.explained():
-            if not self.client.collection_exists(self.collection):
+    def stamp(self) -> State | None:
+        """Return the state of the library that was copied; None if there is no copy."""
+        with self._explained():
+            if not self._client.collection_exists(self._collection):
                 return None
-            points = self.client.retrieve(self.collection, [_STATE])
+            points = self._client.retrieve(self._collection, [_STATE])
         return State.from_dict(points[0].payload or {}) if points else None
 
-    def searched(self, state: State) -> "QdrantEngine":
-        """See `Copy`."""
-        return QdrantEngine(self, state)
+    def exists(self) -> bool:
+        """Return whether there is a copy."""
+        return self.stamp() is not None
 
-    def documents(self, dimension: int) -> set[int]:
-        """See `Copy`."""
-        if not self.client.collection_exists(self.collection):
-            self._create(dimension)
-        points = self.scroll(["document"], _filter(OF_DOCUMENTS))
-        return {(point.payload or {})["document"] for point in points}
+    def engine(self) -> Self:
+        """Return what searches the copy; raise a FileNotFoundError if there is none."""
+        state = self.stamp()
+        if state is None:
+            raise FileNotFoundError(
+                f"there is no library in {self.place}: `foveate library export DIR {self.place}` "
+                "makes one"
+            )
+        self.state = state
+        return self
 
-    def remove(self, documents: Sequence[int]) -> None:
-        """See `Copy`."""
-        selector = models.FilterSelector(filter=_filter({"document": documents}))
-        self.client.delete(self.collection, selector)
+    open = engine
 
-    def send(self, rows: pa.Table, state: State) -> None:
-        """See `Copy`; the row of a document itself is its last."""
-        self._send(_points(rows, state.totals))
+    def write(self, engine: LanceEngine) -> int:
+        """Add the documents of a library that are not there yet, and remove those that are gone.
 
-    def finish(self, counts: WordCounts, state: State) -> None:
-        """See `Copy`."""
-        words = zip(counts.words.to_pylist(), counts.frequencies.tolist(), strict=True)
-        version = {"version": state.version}
-        self._send(_point(_id(word), {"frequencies": having, **version}) for word, having in words)
-        self._send([_point(_STATE, asdict(state))])
-        # Words that no text has any more are those of an earlier version.
-        no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
-        outdated = models.Filter(must=[no_row], must_not=[_filter({"version": [state.version]})])
-        self.client.delete(self.collection, models.FilterSelector(filter=outdated))
+        Returns the number of rows that were added. Another library that is there is a LibraryError.
+        """
+        state, held = engine.state, self.stamp()
+        if held is not None and held.library != state.library:
+            raise LibraryError(f"{self.place} holds another library: choose a new name")
+        with self._explained():
+            if not self._client.collection_exists(self._collection):
+                self._create(state.model.dimension)
+            found = self._scroll(["document"], _filter(OF_DOCUMENTS))
+            there = {(point.payload or {})["document"] for point in found}
+            wanted = {*engine.read(["document"], OF_DOCUMENTS)["document"].to_pylist()}
+            self._delete(_filter({"document": sorted(there - wanted)}))
+            new, number = sorted(wanted - there), 0
+            for start in range(0, len(new), _DOCUMENTS):
+                some = {"document": new[start : start + _DOCUMENTS]}
+                # That of a document is its last: where it is sent, the others have been.
+                rows = engine.read(engine.table.schema.names, some).sort_by("key")
+                self._send(_points(rows, state.totals))
+                number += rows.num_rows
+            counts = WordCounts.total([*engine.store.word_counts(engine.table).values()])
+            words = zip(counts.words.to_pylist(), counts.frequencies.tolist(), strict=True)
+            version = {"version": state.version}
+            self._send(_point(_id(word), {"frequencies": n, **version}) for word, n in words)
+            self._send([_point(_STATE, asdict(state))])
+            # Words that no text has any more are those of an earlier version.
+            no_row = models.IsEmptyCondition(is_empty=models.PayloadField(key="level"))
+            newest = _filter({"version": [state.version]})
+            self._delete(models.Filter(must=[no_row], must_not=[newest]))
+        return number
 
     def _create(self, dimension: int) -> None:
-        vectors = models.VectorParams(
-            size=dimension,
-            distance=models.Distance.DOT,
-            datatype=models.Datatype.FLOAT16,
-            on_disk=True,
-        )
-        self.client.create_collection(
-            self.collection,
-            vectors_config={"vector": vectors},
-            sparse_vectors_config={"terms": models.SparseVectorParams()},
-        )
-        for column, kind in _INDEXED.items():
-            self.client.create_payload_index(self.collection, column, kind)
+        distance, halves = models.Distance.DOT, models.Datatype.FLOAT16
+        kind = models.VectorParams(size=dimension, distance=distance, datatype=halves, on_disk=True)
+        sparse = {"terms": models.SparseVectorParams()}
+        self._client.create_collection(self._collection, {"vector": kind}, sparse)
+        for column, of_column in _INDEXED.items():
+            self._client.create_payload_index(self._collection, column, of_column)
 
     def _send(self, points: Iterable[models.PointStruct]) -> None:
-        self.client.upload_points(self.collection, points, batch_size=_POINTS, wait=True)
+        self._client.upload_points(self._collection, points, batch_size=_POINTS, wait=True)
 
-    def scroll(
+    def _delete(self, outdated: models.Filter) -> None:
+        self._client.delete(self._collection, models.FilterSelector(filter=outdated))
+
+    def _scroll(
         self, columns: Sequence[str], wanted: models.Filter, limit: int | None = None
-    ) -> list[models.Record]:
-        """Read the points that satisfy a filter, or some of them."""
-        found: list[models.Record] = []
-        offset = None
-        while limit is None or len(found) < limit:
-            records, offset = self.client.scroll(
-                self.collection, wanted, limit=limit or _POINTS, offset=offset, **_of(columns)
+    ) -> Iterator[models.Record]:
+        """Yield the points that satisfy a filter, or some of them."""
+        options: dict[str, Any] = {"limit": limit or _POINTS, **_of(columns)}
+        records, offset = self._client.scroll(self._collection, wanted, **options)
+        yield from records
+        while offset is not None and limit is None:
+            records, offset = self._client.scroll(
+                self._collection, wanted, offset=offset, **options
             )
-            found += records
-            if offset is None:
-                break
-        return found
-
-
-class QdrantEngine:
-    """A library in Qdrant; see `Engine`.
-
-    Args:
-        store: Where it is.
-        state: See `Engine`.
-    """
-
-    def __init__(self, store: QdrantCopy, state: State) -> None:
-        self.store = store
-        self.state = state
+            yield from records
 
     def condition(
         self, where: Sequence[str], path: str | None, section: str | None, document: int | None
@@ -187,56 +193,26 @@ class QdrantEngine:
         nearest = [self._propose(vector.tolist(), "vector", where, k) for vector in vectors]
         matching: Ids = np.zeros(0, np.int64)
         if terms:
-            weights = term_weights(self.rarity(terms, level), level)
-            values = dict(zip(map(_dimension, terms), weights, strict=True))
-            query = models.SparseVector(indices=list(values), values=list(values.values()))
+            weights = term_weights(self.rarity(terms, level), level).tolist()
+            query = _sparse(terms, weights)
             matching = self._propose(query, "terms", _filter({"level": [level]}, where), k)
         return np.concatenate(nearest), matching
 
     def _propose(self, query: Any, using: str, where: models.Filter | None, k: int) -> Ids:
-        with self.store.explained():
-            response = self.store.client.query_points(
-                self.store.collection,
-                query,
-                using=using,
-                limit=k,
-                query_filter=where,
-                with_payload=False,
+        options: dict[str, Any] = {"using": using, "limit": k, "with_payload": False}
+        with self._explained():
+            found = self._client.query_points(
+                self._collection, query, query_filter=where, **options
             )
-        return np.array([point.id for point in response.points], np.int64)
+        return np.array([point.id for point in found.points], np.int64)
 
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         """See `Engine`."""
-        client, collection = self.store.client, self.store.collection
-        with self.store.explained():
-            found = client.retrieve(collection, np.unique(ids).tolist(), **_of(columns))
-        points = {point.id: point for point in found}
-        return self._rows([points[idx] for idx in ids.tolist()], columns)
-
-    def _rows(self, points: Sequence[Any], columns: Sequence[str]) -> pa.Table:
-        """Return the rows that points are."""
-        of_columns = schema(self.state.model.dimension)
-        arrays = []
-        for name in columns:
-            if name == "vector":
-                vectors = np.array([point.vector["vector"] for point in points], np.float16)
-                size = self.state.model.dimension
-                arrays.append(pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), size))
-                continue
-            values: list[Any] = [point.payload.get(name) for point in points]
-            if name in TIMES:
-                values = [datetime.fromisoformat(value) for value in values]
-            kind = of_columns.field(name).type
-            if pa.types.is_binary(kind):
-                values = [value and base64.b64decode(value) for value in values]
-            arrays.append(pa.array(values, kind))
-        return pa.table(arrays, names=list(columns))
+        rows = self.fetch(np.unique(ids), columns)
+        return rows.take(pc.index_in(pa.array(ids), rows["key"]))
 
     def fetch(
-        self,
-        keys: npt.NDArray[np.int64],
-        columns: Sequence[str],
-        where: models.Filter | None = None,
+        self, keys: npt.NDArray[np.int64], columns: Sequence[str], where: Any = None
     ) -> pa.Table:
         """See `Engine`."""
         return self.read(columns, {"key": keys}, where).sort_by("key")
@@ -250,66 +226,73 @@ class QdrantEngine:
         limit: int | None = None,
     ) -> pa.Table:
         """See `Engine`."""
-        with self.store.explained():
-            found = self.store.scroll(columns, _filter(matches, where), limit)
-        return self._rows(found, columns)
+        with self._explained():
+            points = [*self._scroll(columns, _filter(matches, where), limit)]
+        kinds = schema(self.state.model.dimension)
+        return pa.table({name: _column(name, points, kinds.field(name).type) for name in columns})
 
     def rarity(self, terms: Sequence[str], level: Level) -> npt.NDArray[np.float64]:
         """See `Engine`."""
         ids = [_id(term) for term in terms]
-        with self.store.explained():
-            points = self.store.client.retrieve(self.store.collection, ids)
+        with self._explained():
+            points = self._client.retrieve(self._collection, ids)
         having = {point.id: (point.payload or {})["frequencies"] for point in points}
         idx = list(TERMS).index(level)
         counts = np.array([having[name][idx] if name in having else 0 for name in ids])
         return rarity(counts, self.state.totals.num_texts(level))
 
 
-def _filter(matches: Matches, where: models.Filter | None = None) -> models.Filter:
-    """Return the filter of points that match and satisfy a condition."""
-    must: list[Any] = [where] if where else []
-    for column, values in matches.items():
-        match = models.MatchAny(any=np.asarray(values).tolist())
-        must.append(models.FieldCondition(key=column, match=match))
-    return models.Filter(must=must)
+def _column(name: str, points: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return the values of a column in points."""
+    if name == "vector":
+        vectors = np.array([point.vector["vector"] for point in points], np.float16)
+        return pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), kind.list_size)
+    values = [point.payload.get(name) for point in points]
+    if pa.types.is_binary(kind):
+        values = [value and base64.b64decode(value) for value in values]
+    return pa.array(values, pa.string()).cast(kind) if name in TIMES else pa.array(values, kind)
 
 
-def _id(word: str) -> str:
-    return str(uuid5(_WORDS, word))
-
-
-def _dimension(term: str) -> int:
-    """Return the dimension of a term in sparse vectors; a few share one."""
-    return zlib.crc32(term.encode())
+def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
+    """Return rows as points; a term's value is what BM25 makes of how often it occurs."""
+    for row in in_microseconds(rows).to_pylist():
+        vector, level = row.pop("vector"), row["level"]
+        listed = {of_level: row.pop(column) for of_level, column in TERMS.items()}
+        terms, frequencies = np.unique(listed[level].split(), return_counts=True)
+        values = saturated(frequencies, frequencies.sum() / totals.mean_length(level)).tolist()
+        payload = {name: value for name, value in row.items() if value is not None}
+        for name, value in payload.items():
+            if isinstance(value, bytes):
+                payload[name] = base64.b64encode(value).decode()
+        payload |= {name: row[name].isoformat() for name in TIMES}
+        yield _point(row["key"], payload, vector=vector, terms=_sparse(terms.tolist(), values))
 
 
 def _point(idx: int | str, payload: dict[str, Any], **vectors: Any) -> models.PointStruct:
     return models.PointStruct(id=idx, payload=payload, vector=vectors)
 
 
-def _points(rows: pa.Table, totals: Totals) -> Iterator[models.PointStruct]:
-    """Return the points of rows.
+def _sparse(terms: Iterable[str], values: Iterable[float]) -> models.SparseVector:
+    """Return a vector with a dimension for each term; a few terms share one."""
+    entries = {zlib.crc32(term.encode()): one for term, one in zip(terms, values, strict=True)}
+    return models.SparseVector(indices=[*entries], values=[*entries.values()])
 
-    The value of a term is what `foveate.tasks.bm25.bm25` makes of how often it occurs.
-    """
-    for row in in_microseconds(rows).to_pylist():
-        vector, level = row.pop("vector"), row["level"]
-        listed = {of_level: row.pop(column) for of_level, column in TERMS.items()}
-        terms, frequencies = np.unique(listed[level].split(), return_counts=True)
-        length = frequencies.sum() / totals.mean_length(level)
-        values = saturated(frequencies, length)
-        sparse = dict(zip(map(_dimension, terms.tolist()), values.tolist(), strict=True))
-        payload = {
-            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
-            for name, value in row.items()
-            if value is not None
-        }
-        payload |= {name: row[name].isoformat() for name in TIMES}
-        of_terms = models.SparseVector(indices=list(sparse), values=list(sparse.values()))
-        yield _point(row["key"], payload, vector=vector, terms=of_terms)
+
+def _filter(matches: Matches, where: models.Filter | None = None) -> models.Filter:
+    """Return the filter of points that match and satisfy a condition."""
+    must: list[Any] = [where] if where else []
+    for column, given in matches.items():
+        values = np.asarray(given).tolist()
+        by_value = models.FieldCondition(key=column, match=models.MatchAny(any=values))
+        must.append(models.HasIdCondition(has_id=values) if column == "key" else by_value)
+    return models.Filter(must=must)
 
 
 def _of(columns: Sequence[str]) -> dict[str, Any]:
     """Return the options that ask for some columns."""
     payload = [name for name in columns if name != "vector"]
     return {"with_payload": payload, "with_vectors": ["vector"] if "vector" in columns else False}
+
+
+def _id(word: str) -> str:
+    return str(uuid5(_WORDS, word))

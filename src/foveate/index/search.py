@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.index.engine import OF_DOCUMENTS, Engine, Ids, keys_of, of_level
-from foveate.index.records import SPAN_COLUMNS, spans_of
+from foveate.index.rows import SPAN_COLUMNS, spans_of
 from foveate.index.schema import (
     TOKEN_BYTES,
     documents_of,
@@ -77,7 +77,7 @@ _NEIGHBOURS = (*_SCORED, "file", "member", "text", "language", "content_hash")
 _SIZES = ("first_sentence", "own_sentences", "all_sentences")
 
 
-class Request:
+class LibraryQuery:
     """A query with which the parts of a library are compared, as by `foveate.tasks.relevance`.
 
     The vectors of the library are float16, so scores differ from those of
@@ -303,18 +303,24 @@ def find(
     by: Unit,
     top_k: int,
     condition: Any,
-) -> list[Hit]:
-    """Find what best matches a query, among the sentences that satisfy a condition."""
+) -> tuple[list[Hit], EncodedQuery | None]:
+    """Find what best matches a query, among the sentences that satisfy a condition.
+
+    Returns:
+        The hits, and the query as it was compared; None if the library is empty.
+    """
     if not engine.state.num_documents:
-        return []
-    request = Request(query, engine, encoder, by, condition)
-    return _passages(request, top_k) if by == "passage" else _units(request, top_k)
+        return [], None
+    request = LibraryQuery(query, engine, encoder, by, condition)
+    find_hits = _passages if by == "passage" else _units
+    return find_hits(request, top_k), request.query
 
 
-def explained(query: str, hits: list[Hit], engine: Engine, encoder: "Encoder") -> list[Hit]:
+def explained(
+    hits: list[Hit], query: EncodedQuery | None, engine: Engine, encoder: "Encoder"
+) -> list[Hit]:
     """Add the `matches` of hits, see `foveate.tasks.explain`."""
-    _, query_tokens = encoder.encode_query(query)
-    if query_tokens is None or not hits:
+    if query is None or query.tokens is None or not hits:
         return hits
     places = [(hit.document_idx, hit.best.start) for hit in hits]
     numbers, starts = zip(*places, strict=True)
@@ -326,10 +332,10 @@ def explained(query: str, hits: list[Hit], engine: Engine, encoder: "Encoder") -
         if row["tokens"] is not None  # see TOKEN_BYTES
     }
     of_hits = [signs[one].reshape(-1, TOKEN_BYTES) if one in signs else None for one in places]
-    return explain(query, query_tokens.numpy(), hits, of_hits, language_of(engine), encoder)
+    return explain(query.text, query.tokens, hits, of_hits, query.language, encoder)
 
 
-def _passages(request: Request, top_k: int) -> list[Hit]:
+def _passages(request: LibraryQuery, top_k: int) -> list[Hit]:
     """Return the passages of sentences that match best; see `tasks.passages`."""
     # Each passage may take the best sentences that others would start from, but few take many.
     for number in (_BEST_PER_PASSAGE * top_k, MAX_SENTENCES * top_k):
@@ -364,7 +370,7 @@ def _passages(request: Request, top_k: int) -> list[Hit]:
     return _with_copies(hits, request.engine, copied)
 
 
-def _around(request: Request, sentences: pa.Table) -> pa.Table:
+def _around(request: LibraryQuery, sentences: pa.Table) -> pa.Table:
     """Return sentences with those in the same sections that may be in passages with them."""
     keys = keys_of(sentences)[:, None] + np.arange(1 - MAX_SENTENCES, MAX_SENTENCES)
     # Positions before the first sentence of a document are those of no row.
@@ -373,7 +379,7 @@ def _around(request: Request, sentences: pa.Table) -> pa.Table:
     return rows.filter(pa.array(np.isin(_section_keys(rows), _section_keys(sentences))))
 
 
-def _units(request: Request, top_k: int) -> list[Hit]:
+def _units(request: LibraryQuery, top_k: int) -> list[Hit]:
     """Return the sections or documents that match best, with the best sentence in each."""
     rows, scores, inside = request.units(top_k)
     if not rows.num_rows:
@@ -420,7 +426,7 @@ def _words(rows: pa.Table) -> Words:
 
 
 def _num_inside(units: pa.Table) -> Ints:
-    """Return the number of sentences in sections or documents, see `Request.inside`."""
+    """Return the number of sentences in sections or documents, see `LibraryQuery.inside`."""
     own, every = units["own_sentences"].to_numpy(), units["all_sentences"].to_numpy()
     numbers: Ints = np.where(own > 0, own, every).astype(np.int64)
     return numbers

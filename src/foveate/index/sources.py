@@ -4,15 +4,14 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
 
 from foveate.documents import DocumentError
 from foveate.documents.decoding import name_as_text
-from foveate.documents.members import ErrorHandler, is_readable_file, walk
-from foveate.index.records import FileRecord
+from foveate.documents.members import HEAD, ErrorHandler, is_readable, walk
 
 _MAX_BYTES = 2**30
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # a drive has one letter
@@ -33,24 +32,40 @@ class Source:
     is_found: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """The file that documents were read from, by which changes are noticed.
+
+    Attributes:
+        name: Its absolute path; of documents that were not read from a file, their name.
+        sha256: Hash of its content; empty before that is read.
+        size: Its size in bytes.
+        modified: When it was last changed, in nanoseconds since 1970.
+        noted: When all this was recorded, in nanoseconds since 1970.
+    """
+
+    name: str
+    sha256: str
+    size: int
+    modified: int
+    noted: int
+
+
 def find_sources(
-    paths: Iterable[str | os.PathLike[str]],
-    on_error: ErrorHandler,
-    on_skip: Callable[[Path], None] | None = None,
+    paths: Iterable[str | os.PathLike[str]], on_error: ErrorHandler
 ) -> Iterator[Source]:
     """Find the files at paths, in folders and by patterns.
 
-    Folders are walked as by `foveate.documents.members.walk`, but a Maildir is one source.
+    Folders are walked as by `foveate.documents.members.walk`, but a Maildir is one source. No file
+    is opened.
 
     Args:
         paths: Files, folders, and patterns with `*`, `**`, `?` and `[…]`.
         on_error: Called with the name of what cannot be found or read, and the error.
-        on_skip: Called with each file in an unknown format, which is left out. By default no file
-            is opened, and so none is left out.
     """
     for path in paths:
         for match in _matches(os.fspath(path), on_error):
-            for source in _sources_at(match, on_error, on_skip):
+            for source in _sources_at(match, on_error):
                 name = name_as_text(source.path)
                 if name == str(source.path):
                     yield source
@@ -107,13 +122,11 @@ def is_under(file: str, folder: str) -> bool:
     return file.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _sources_at(
-    path: Path, on_error: ErrorHandler, on_skip: Callable[[Path], None] | None
-) -> Iterator[Source]:
+def _sources_at(path: Path, on_error: ErrorHandler) -> Iterator[Source]:
     """Find the files at a path."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow links)
     if absolute.is_dir():
-        yield from _sources_in(absolute, on_error, on_skip)
+        yield from _sources_in(absolute, on_error)
     elif absolute.is_file():
         yield Source(absolute)
     elif absolute.exists():  # a pipe or a device may never end
@@ -122,9 +135,7 @@ def _sources_at(
         on_error(str(path), FileNotFoundError(f"{path} does not exist: check the path"))
 
 
-def _sources_in(
-    folder: Path, on_error: ErrorHandler, on_skip: Callable[[Path], None] | None
-) -> Iterator[Source]:
+def _sources_in(folder: Path, on_error: ErrorHandler) -> Iterator[Source]:
     """Find the files in a folder."""
     maildir: Path | None = None
     for path in walk(folder, lambda error: on_error(str(error.filename), error)):
@@ -132,37 +143,35 @@ def _sources_in(
             continue  # a conversation may be in several files: they are read as a whole
         if path.is_dir():
             maildir = path
-        if path.is_dir() or on_skip is None or is_readable_file(path):
-            yield Source(path, is_found=True)
-        else:
-            on_skip(path)
+        yield Source(path, is_found=True)
 
 
-def describe(source: Source, known: FileRecord | None) -> FileRecord:
-    """Return what identifies the content of a file, or of a folder of messages.
+def look(source: Source, known: FileRecord | None) -> FileRecord:
+    """Return what is known of a file, or of a folder of messages, before it is opened.
 
-    A file whose size and time are the recorded ones is taken to be unchanged without being read, if
-    nothing about it has changed since shortly before they were recorded. What gives a changed file
-    its old time changes its inode (`st_ctime`).
+    A file whose size and time are the recorded ones is taken to be unchanged, if nothing about it
+    has changed since shortly before they were recorded. What gives a changed file its old time
+    changes its inode (`st_ctime`).
 
     Args:
         source: The file.
         known: What identified it when it was last read.
 
+    Returns:
+        `known` if it is unchanged, or else a record without a hash.
+
     Raises:
         DocumentError: The file is too large.
-        OSError: It cannot be read.
+        OSError: It cannot be found.
     """
     noted = time.time_ns()
-    path = source.path
-    files = _messages(path) if path.is_dir() else [path]
-    stats = [one.stat() for one in files]
+    stats = [one.stat() for one in _files_of(source.path)]
     size = sum(one.st_size for one in stats)
     modified = max((one.st_mtime_ns for one in stats), default=0)
     changed = max((one.st_ctime_ns for one in stats), default=0)
     if size > _MAX_BYTES:
         raise DocumentError(
-            f"{path} has {size / 2**30:.1f} GiB, and a library takes files of at most "
+            f"{source.path} has {size / 2**30:.1f} GiB, and a library takes files of at most "
             f"{_MAX_BYTES >> 30} GiB: split it into several"
         )
     if (
@@ -171,20 +180,41 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
         and max(modified, changed) < known.noted - _CLOCK
     ):
         return known
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as content:
-            digest.update(hashlib.file_digest(content, "sha256").digest())
-        if path.is_dir():
+    return FileRecord(str(source.path), "", size, modified, noted)
+
+
+def read(source: Source) -> tuple[bytes, str]:
+    """Read a file.
+
+    Returns:
+        Its content and its hash. Of a file that was found, and that no reader takes, there are
+        neither; of a folder of messages, there is no content.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    path, digest = source.path, hashlib.sha256()
+    if path.is_dir():
+        for file in _files_of(path):
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
             digest.update(os.fsencode(file.relative_to(path)))
-    return FileRecord(str(path), digest.hexdigest(), size, modified, noted)
+        return b"", digest.hexdigest()
+    with path.open("rb") as opened:
+        head = opened.read(HEAD)
+        if source.is_found and not is_readable(path.name, head):
+            return b"", ""
+        content = head + opened.read()
+    digest.update(hashlib.sha256(content).digest())
+    return content, digest.hexdigest()
 
 
-def _messages(folder: Path) -> list[Path]:
-    """Return the files that are read as parts of a folder of messages."""
-    names = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+def _files_of(path: Path) -> list[Path]:
+    """Return a file or, of a folder of messages, those that are read as parts of it."""
+    if not path.is_dir():
+        return [path]
+    names = sorted(one.relative_to(path) for one in path.rglob("*") if one.is_file())
     return [
-        folder / name
+        path / name
         for name in names  # those in tmp are on their way
         if not any(part.startswith(".") or part == "tmp" for part in name.parts)
     ]

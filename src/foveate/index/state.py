@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,6 +11,41 @@ from foveate.index.statistics import Totals
 
 class LibraryError(ValueError):
     """A library cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryDocument:
+    """A document of a library, without its content.
+
+    Attributes:
+        number: Its number, as `Index.document` takes it.
+        source: Its name: its file, or its place in a file that holds several.
+        file: The file that it was read from.
+        title: Its title; empty if it has none.
+        authors: The names of its authors, in order; empty if unknown.
+        date: When it was published, in ISO 8601: a year, a month or a day; None if unknown.
+        language: ISO 639 code of its language; None if unknown.
+        format: The suffix of its file.
+        size: The size of its file in bytes.
+        modified: When its file was last changed.
+        indexed: When it was added.
+        num_sections: Number of its sections.
+        num_sentences: Number of its sentences.
+    """
+
+    number: int
+    source: str
+    file: str
+    title: str
+    authors: tuple[str, ...]
+    date: str | None
+    language: str | None
+    format: str | None
+    size: int
+    modified: datetime
+    indexed: datetime
+    num_sections: int
+    num_sentences: int
 
 
 @dataclass(frozen=True, slots=True)

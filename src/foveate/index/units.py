@@ -5,46 +5,49 @@ visible when the builder commits it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from foveate.documents import Document, NotADocumentError, read_documents
+from foveate.documents.files import read_data
 from foveate.index.lance import Store
-from foveate.index.records import FileRecord, renumber, rows
-from foveate.index.sources import Source
-from foveate.index.writer import Written, write
+from foveate.index.rows import make_rows, renumber
+from foveate.index.sources import FileRecord, Source, read
+from foveate.index.writer import WrittenRows, write
 
 if TYPE_CHECKING:
     from foveate.inference import Encoder
 
-BATCH_CHARACTERS = 2**19
+BATCH_CHARACTERS = 2**18
 """Characters of the documents that are in memory, and are encoded, at a time.
 
 Files are grouped into units of so many bytes. The last bits of a vector depend on what is encoded
-with it, so the units must be the same whoever encodes them.
+with it, so the units must be the same whoever encodes them. Two cores take some five seconds.
 """
 
 FILES_PER_UNIT = 256
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file to add.
+class NewFile:
+    """A file that is new or may have changed.
 
     Attributes:
-        record: What identifies it.
+        record: What is known of it.
         content: Where to read it, or its documents.
         replaced: The numbers of the documents that it replaces.
+        sha256: Hash of the content that these were read from.
     """
 
     record: FileRecord
     content: Source | Sequence[Document]
     replaced: Sequence[int] = ()
+    sha256: str | None = None
 
 
-Unit = list[File]
+Unit = list[NewFile]
 """Files whose documents are encoded together."""
 
 
@@ -54,21 +57,21 @@ class Added:
 
     Attributes:
         written: Its documents, a few at a time.
-        num_characters: Number of their characters.
-        sizes: Of each of its files, the numbers of documents and of their sentences; None if it
-            could not be read.
+        sizes: Of each of its files, the numbers of documents and of their sentences; None if the
+            library is left as it was.
+        num_unchanged: How many files had not changed.
         failures: The name of what could not be read, and why.
-        skipped: The files, found in a folder, that hold no document.
+        skipped: The files, found in a folder, that no reader takes or that hold no document.
     """
 
-    written: list[Written] = field(default_factory=list)
-    num_characters: int = 0
+    written: list[WrittenRows] = field(default_factory=list)
     sizes: list[tuple[int, int] | None] = field(default_factory=list)
+    num_unchanged: int = 0
     failures: list[tuple[str, Exception]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
 
-def group_files(files: Iterable[File]) -> Iterator[Unit]:
+def group_files(files: Iterable[NewFile]) -> Iterator[Unit]:
     """Group files that are read one after another."""
     unit: Unit = []
     size = 0
@@ -110,40 +113,64 @@ def add_unit(
     for file in unit:
         failures: list[tuple[str, Exception]] = []
         num_documents = num_sentences = 0
-        for document in _documents(file, options, failures):
-            batch.append((file.record, num_documents, document))
+        try:
+            record, documents = _read(file, options, failures)
+        except OSError as error:
+            failures.append((file.record.name, error))
+            record, documents = file.record, ()
+        if documents is None:
+            added.num_unchanged += 1
+            added.sizes.append(None)
+            continue
+        for document in documents:
+            batch.append((record, num_documents, document))
             num_documents += 1
             num_sentences += sum(1 for _ in document.sentences())
-            added.num_characters += len(document.text)
             unwritten += len(document.text)
             if unwritten >= BATCH_CHARACTERS:
                 write_batch()
                 unwritten = 0
-        if num_documents or not failures:
-            added.sizes.append((num_documents, num_sentences))
-        else:
-            added.sizes.append(None)
+        is_left = bool(failures) and not num_documents
+        added.sizes.append(None if is_left else (num_documents, num_sentences))
         if not (num_documents or failures):
-            added.skipped.append(file.record.name)
+            added.skipped.append(record.name)
         added.failures += failures
     if batch:
         write_batch()
     return added
 
 
-def _documents(
-    file: File, options: Mapping[str, Any], failures: list[tuple[str, Exception]]
-) -> Iterable[Document]:
-    """Read the documents of a file, adding to `failures` what of it cannot be read."""
-    if not isinstance(file.content, Source):
-        return file.content
-    is_found = file.content.is_found
+def _read(
+    file: NewFile, options: Mapping[str, Any], failures: list[tuple[str, Exception]]
+) -> tuple[FileRecord, Iterable[Document] | None]:
+    """Read a file, adding to `failures` what of it cannot be read.
+
+    Returns:
+        What identifies it; and its documents, or None if it has not changed.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    source = file.content
+    if not isinstance(source, Source):
+        return file.record, source
+    content, sha256 = read(source)
+    if not sha256:
+        return file.record, ()
+    if sha256 == file.sha256:
+        return file.record, None
 
     def note(name: str, error: Exception) -> None:
-        if not (is_found and isinstance(error, NotADocumentError)):
+        if not (source.is_found and isinstance(error, NotADocumentError)):
             failures.append((name, error))
 
-    return read_documents(file.content.path, on_error=note, **options)
+    path, options = source.path, {**options, "on_error": note}
+    documents = (
+        read_documents(path, **options)
+        if path.is_dir()
+        else read_data(content, file.record.name, file_name=path.name, **options)
+    )
+    return replace(file.record, sha256=sha256), documents
 
 
 def _encode(documents: Sequence[tuple[FileRecord, int, Document]], encoder: "Encoder") -> pa.Table:
@@ -151,4 +178,6 @@ def _encode(documents: Sequence[tuple[FileRecord, int, Document]], encoder: "Enc
     from foveate.index.vectors import add_vectors  # which loads torch
 
     vectors = encoder.encode([document for *_, document in documents], show_progress=False)
-    return add_vectors(rows(documents), vectors)
+    for *_, document in documents:
+        encoder.forget(document)  # which the library keeps
+    return add_vectors(make_rows(documents), vectors)

@@ -16,7 +16,7 @@ from foveate.inference import DocumentVectors
 
 
 def add_vectors(rows: pa.Table, vectors: Sequence[DocumentVectors]) -> pa.Table:
-    """Return the rows that `foveate.index.records.rows` made with their documents' vectors."""
+    """Return the rows that `foveate.index.rows.make_rows` made with their documents' vectors."""
     parts = [(one.sections.flip(0), one.document[None], one.sentences) for one in vectors]
     of_rows = torch.cat([*chain.from_iterable(parts)])
     saliences = [torch.zeros(0) if one.salience is None else one.salience for one in vectors]

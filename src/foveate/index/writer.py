@@ -154,7 +154,7 @@ def _add_indexes(table: Any) -> None:
             table.create_scalar_index(column, small_pages if kind == "BTREE" else kind, **options)
 
 
-class Written(NamedTuple):
+class WrittenRows(NamedTuple):
     """Rows of documents that were written, and are in no version yet.
 
     Attributes:
@@ -170,11 +170,11 @@ class Written(NamedTuple):
     next_document: int
 
 
-def write(rows: pa.Table, table: Any, store: Store) -> Written:
+def write(rows: pa.Table, table: Any, store: Store) -> WrittenRows:
     """Write the rows of documents beside a table, to be committed later."""
     with store.explained(is_write=True):
         fragments = _write(rows, table, store)
-    return Written(fragments, *count(rows), pc.max(rows["document"]).as_py() + 1)
+    return WrittenRows(fragments, *count(rows), pc.max(rows["document"]).as_py() + 1)
 
 
 class Writer:
@@ -192,7 +192,7 @@ class Writer:
         self.next_document = state.next_document
         self._totals = np.array(state.totals)
         self._counts = store.word_counts(table)
-        self._added: list[Written] = []
+        self._added: list[WrittenRows] = []
         self._outdated: list[int] = []
 
     def new_documents(self, number: int) -> int:
@@ -200,7 +200,7 @@ class Writer:
         self.next_document += number
         return self.next_document - number
 
-    def add(self, written: Written) -> None:
+    def add(self, written: WrittenRows) -> None:
         """Have rows committed."""
         self.next_document = max(self.next_document, written.next_document)
         self._added.append(written)

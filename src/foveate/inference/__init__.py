@@ -7,8 +7,9 @@ from .default_model import default_model_path
 
 if TYPE_CHECKING:
     from .answerer import Answerer
-    from .encoder import DocumentVectors, Encoder, as_encoder, as_encoder_or
+    from .encoder import Encoder, as_encoder, as_encoder_or
     from .llm import LLM
+    from .runner import DocumentVectors
     from .summarizer import Summarizer
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
 _MODULE_OF = {
     "LLM": "llm",
     "Answerer": "answerer",
-    "DocumentVectors": "encoder",
+    "DocumentVectors": "runner",
     "Encoder": "encoder",
     "Summarizer": "summarizer",
     "as_encoder": "encoder",

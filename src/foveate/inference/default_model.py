@@ -1,9 +1,10 @@
 """The model that every task uses unless another is named."""
 
-import hashlib
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from foveate.files import hash_file, stamp_file
 
 _PACKAGE = "foveate_tree_bert"
 WEIGHTS_SHA256 = "7862813c4697f47d4111fcb16bffeaeb5e547934d460bf68081e6216ca2859dd"
@@ -29,8 +30,7 @@ def default_model_path() -> Path:
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise ValueError(f"{folder} lacks model.safetensors: reinstall foveate")
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hash_file(stamp_file(weights))
     if digest != WEIGHTS_SHA256:
         raise ValueError(
             f"{weights} does not hold the published weights (its SHA-256 is {digest}): "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from foveate.checkpoint_files import load_checkpoint_json
 from foveate.checkpoints import check_name_or_path
-from foveate.inference.runner import check_code, is_multi_vector, load_whole
+from foveate.inference.sentence_models import check_code, is_multi_vector, load_whole
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, MultiVectorEncoder

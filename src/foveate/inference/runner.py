@@ -1,115 +1,168 @@
-"""Checkpoints that sentence-transformers runs, checked by their small files before the weights."""
+"""What runs an encoder's model: texts and outlines of documents in, vectors out."""
 
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, Self
 
-from transformers import CONFIG_MAPPING
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from foveate.checkpoint_files import load_checkpoint_json
-from foveate.inference.onednn import use_onednn
-from foveate.models.loading import explain_errors, load_model
-from foveate.preprocessing.loading import check_tokenizer
+from foveate.preprocessing.tree import Anchor
 
-Model = TypeVar("Model")
+Context = Literal["sentence", "document", "tree"]
+
+TEXTS_PER_CHUNK = 4096
+"""Texts that are tokenized and sorted by length together."""
 
 
-def module_types(name: str) -> list[str]:
-    """Return the classes of a checkpoint's modules, in order; none if it has no `modules.json`.
+@dataclass(frozen=True)
+class DocumentVectors:
+    """A document's vectors, float32 on the CPU.
 
-    Raises:
-        ValueError: The file is damaged.
+    Attributes:
+        document: `(dimension,)`.
+        sections: `(sections, dimension)`, in the order of `Document.walk`.
+        sentences: `(sentences, dimension)`, in the order of `Document.sentences`.
+        salience: `(sentences,)`, how much each sentence belongs in a summary, on a scale of the
+            document's own; None if the model has no head for it.
+        tokens: `(tokens, token_size / 8)` uint8, the signs of the vectors of the tokens of all
+            sentences, in order, eight to a byte as `numpy.packbits` has them; None if the model has
+            no head for it.
+        num_tokens: `(sentences,)` int64, how many of them each sentence has.
     """
-    modules = load_checkpoint_json(name, "modules.json")
-    if modules is None:
-        return []
-    try:
-        types = [str(module["type"]) for module in modules if {"name", "path"} <= module.keys()]
-    except (AttributeError, KeyError, TypeError):
-        types = []
-    if not types or len(types) < len(modules):
-        raise ValueError(f"the modules.json of {name} is damaged: copy or download it again")
-    return types
+
+    document: Tensor
+    sections: Tensor
+    sentences: Tensor
+    salience: Tensor | None = None
+    tokens: Tensor | None = None
+    num_tokens: Tensor | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory that they take."""
+        return sum(x.nbytes for x in vars(self).values() if x is not None)
+
+    def to_bytes(self) -> bytes:
+        """Return the vectors as the content of a safetensors file."""
+        tensors = {name: x for name, x in vars(self).items() if x is not None}
+        return safetensors.torch.save({name: x.contiguous() for name, x in tensors.items()})
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Return the vectors that `to_bytes` saved."""
+        return cls(**safetensors.torch.load(content))
 
 
-def is_multi_vector(name: str) -> bool:
-    """Return whether a checkpoint is a multi-vector model: one with a vector for each token."""
-    settings = load_checkpoint_json(name, "config_sentence_transformers.json") or {}
-    kind = settings.get("model_type")
-    types = module_types(name)
-    return kind in ("MultiVectorEncoder", "ColBERT") or any(
-        one.startswith("pylate.") for one in types
-    )
-
-
-def check_code(name: str, *, trust_remote_code: bool, advice: str) -> None:
-    """Check that a checkpoint needs no Python code of its own, and that there is what runs it.
+class Runner(ABC):
+    """A model with its tokenizer; `foveate.inference.Encoder` is what callers use.
 
     Args:
-        name: The folder of the checkpoint, or its name on the hub.
-        trust_remote_code: Whether such code may be run.
-        advice: What to do about such code.
-
-    Raises:
-        ImportError: sentence-transformers is not installed.
-        ValueError: It comes with code, which may not be run.
+        model: The model, in evaluation mode.
+        processor: What prepares its texts.
+        context: See `Encoder`.
+        dimension: Length of its vectors.
+        linear_dtype: Dtype of the model's linear layers; everything else is float32.
+        normalizes: Whether its vectors have unit length.
+        details: What `Encoder.describe` says beyond its name, context and dimension.
+        options: See `Encoder`.
     """
-    folder = _folder(name)
-    config = load_checkpoint_json(name, f"{folder}/config.json" if folder else "config.json") or {}
-    is_unknown = "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING
-    is_own = all(
-        one.startswith("sentence_transformers.") or one == "pylate.models.Dense.Dense"
-        for one in module_types(name)
-    )
-    if (is_unknown or not is_own) and not trust_remote_code:
-        raise ValueError(f"{name} comes with Python code of its own: {advice}")
-    if find_spec("sentence_transformers") is None:
-        raise ImportError(
-            f"{name} is run by sentence-transformers: run "
-            "`pip install 'foveate[sentence-transformers]'`"
-        )
 
+    has_tokens = False
 
-def load_whole(cls: type[Model], name: str, **options: Any) -> Model:
-    """Load a model of sentence-transformers with all of its weights, and a tokenizer.
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        context: Context,
+        dimension: int,
+        linear_dtype: torch.dtype = torch.float32,
+        *,
+        normalizes: bool,
+        details: Mapping[str, Any],
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.processor = processor
+        self.context: Context = context
+        self.dimension = dimension
+        self.linear_dtype = linear_dtype
+        self.details = dict(details)
+        self.options = dict(options or {})
+        self._normalizes = normalizes
 
-    On a CPU, oneDNN computes its linear layers, unless it may come with code that expects others.
+    @abstractmethod
+    def encode_texts(self, texts: Sequence[str], show_progress: bool | None = None) -> Tensor:
+        """Encode texts, each by itself: `(texts, dimension)`, see `Encoder.encode_texts`."""
 
-    Args:
-        cls: Its class.
-        name: The folder of its checkpoint, or its name on the hub.
-        options: Arguments of the class.
+    def encode_queries(self, queries: Sequence[str]) -> Tensor:
+        """Encode queries: `(queries, dimension)`."""
+        return self.encode_texts(queries)
 
-    Raises:
-        OSError: There are no safetensors weights.
-        ValueError: A file is damaged or missing, or there is no tokenizer.
-    """
-    from sentence_transformers.base.modules import Transformer
+    def encode_query(self, query: str) -> tuple[Tensor, Tensor | None]:
+        """Encode a query and its tokens, see `Encoder.encode_query`."""
+        return self.encode_queries([query])[0], None
 
-    kwargs = {"use_safetensors": True, **options.pop("model_kwargs", {})}
-    try:
-        with explain_errors(name):
-            model: Any = cls(name, model_kwargs=kwargs, **options)  # type: ignore[call-arg]
-    except (KeyError, OSError, TypeError, ValueError) as error:
-        if "copy or download" in str(error):
-            raise
-        kind = OSError if isinstance(error, OSError) else ValueError
-        raise kind(
-            f"{name} is not complete ({str(error).partition(chr(10))[0]}): copy or download it "
-            "again; its weights must be in safetensors files"
-        ) from error
-    folder = _folder(name)
-    if isinstance(model[0], Transformer) and model[0].config.name_or_path == name:
-        # Where weights are missing, sentence-transformers leaves random ones.
-        load_model(type(model[0].model), name, device_map="meta", subfolder=folder)
-    check_tokenizer(Path(name, folder), model.tokenizer)
-    loaded: Model = model.eval()
-    if model.device.type == "cpu" and not options.get("trust_remote_code"):
-        use_onednn(model, next(model.parameters()).dtype)
-    return loaded
+    def encode_outlines(
+        self, outlines: list[list[Anchor]], show_progress: bool | None = None
+    ) -> list[DocumentVectors]:
+        """Encode documents, whose outlines these are: by default, their sentences by themselves."""
+        sentences = [
+            [anchor.text for anchor in anchors if anchor.sentence_idx is not None]
+            for anchors in outlines
+        ]
+        titles = [
+            [anchor.text for anchor in anchors if anchor.text and anchor.sentence_idx is None]
+            for anchors in outlines
+        ]
+        return [
+            self._from_sentences(anchors, sentence_vectors, title_vectors)
+            for anchors, sentence_vectors, title_vectors in zip(
+                outlines,
+                self._encode_lists(sentences, show_progress),
+                self._encode_lists(titles, show_progress),
+                strict=True,
+            )
+        ]
 
+    def _encode_lists(
+        self, lists: list[list[str]], show_progress: bool | None
+    ) -> tuple[Tensor, ...]:
+        """Encode lists of texts together."""
+        vectors = self.encode_texts(list(chain.from_iterable(lists)), show_progress)
+        parts: tuple[Tensor, ...] = vectors.split([len(texts) for texts in lists])
+        return parts
 
-def _folder(name: str) -> str:
-    """Return the folder in a checkpoint where its Transformer is; empty if it is the same."""
-    modules = load_checkpoint_json(name, "modules.json") or [{}]
-    return str(modules[0].get("path") or "")
+    def _from_sentences(
+        self, anchors: list[Anchor], sentences: Tensor, titles: Tensor
+    ) -> DocumentVectors:
+        """Compute the vectors of the document and its sections: means over sentences and titles."""
+        upper = [i for i, anchor in enumerate(anchors) if anchor.kind != "sentence"]
+        row_of = {i: row for row, i in enumerate(upper)}
+        sums = torch.zeros(len(upper), self.dimension)
+        counts = torch.zeros(len(upper), 1)
+        for vectors, are_titles in ((sentences, False), (titles, True)):
+            parents = torch.tensor(
+                [
+                    row_of[anchor.parent]
+                    for anchor in anchors
+                    if anchor.text and (anchor.sentence_idx is None) == are_titles
+                ],
+                dtype=torch.long,
+            )
+            sums.index_add_(0, parents, vectors)
+            counts.index_add_(0, parents, torch.ones(len(parents), 1))
+        for i in reversed(upper[1:]):  # sections come after what holds them
+            sums[row_of[anchors[i].parent]] += sums[row_of[i]]
+            counts[row_of[anchors[i].parent]] += counts[row_of[i]]
+        vectors = self._finish(sums, counts)
+        return DocumentVectors(vectors[0], vectors[1:], sentences)
+
+    def _finish(self, sums: Tensor, counts: Tensor) -> Tensor:
+        """Divide sums by counts and normalize if requested; in place, to save memory."""
+        means = sums.div_(counts.clamp(min=1))  # sentences may be empty strings
+        return F.normalize(means, dim=-1, out=means) if self._normalizes else means

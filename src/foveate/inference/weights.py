@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import nn
 
+from foveate.files import FileStamp, hash_file, stamp_file
 from foveate.inference.onednn import OneDNNLinear
 
 _FILES_OF_MODULES = (
@@ -20,9 +21,6 @@ _FILES_OF_MODULES = (
 """Each module but the first is in a folder of its own, such as 1_Pooling."""
 
 _ATTRIBUTE = "_foveate_loaded_weights"
-
-FileStamp = tuple[str, int, int]
-"""The path of a file, its size, and when it was last changed, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,7 @@ def stamp_files(name: str) -> tuple[FileStamp, ...]:
         files += sorted(
             file for pattern in _FILES_OF_MODULES for file in folder.glob(pattern) if file.is_file()
         )
-    stats = [(file, file.stat()) for file in files]
-    return tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats)
+    return tuple(map(stamp_file, files))
 
 
 def _folder(name: str) -> Path | None:
@@ -92,11 +89,9 @@ def hash_files(stamps: tuple[FileStamp, ...]) -> str | None:
     """
     digest = hashlib.sha256()
     try:
-        for path, size, modified in stamps:
-            with Path(path).open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-            stat = Path(path).stat()
-            if (stat.st_size, stat.st_mtime_ns) != (size, modified):
+        for stamp in stamps:
+            digest.update(bytes.fromhex(hash_file(stamp)))
+            if stamp_file(Path(stamp[0])) != stamp:
                 return None
     except FileNotFoundError:
         return None

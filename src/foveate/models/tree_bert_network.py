@@ -11,7 +11,7 @@ them, for training and for the Auto classes.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from itertools import groupby
@@ -488,8 +488,12 @@ class TreeBertLayers(nn.Module):
         anchor_ids: Tensor | None = None,
         anchor_parents: Tensor | None = None,
         anchor_kinds: Tensor | None = None,
+        on_read: Callable[[int], None] | None = None,
     ) -> NetworkOutput:
-        """Encode documents; see `foveate.models.tree_bert.TreeBertModel.forward`."""
+        """Encode documents; see `foveate.models.tree_bert.TreeBertModel.forward`.
+
+        `on_read` is called as passages have been read, with the number of their tokens.
+        """
         if position_ids is None or anchor_ids is None:
             raise ValueError(
                 "position_ids or anchor_ids are missing: prepare documents with a TreeBertProcessor"
@@ -532,6 +536,8 @@ class TreeBertLayers(nn.Module):
             own.index_add_(0, owner_of_end, states[ends])
             sums.index_add_(0, 1 + owner[tokens], states)  # those of [CLS] into the first row
             sums.index_add_(0, 1 + owner_of_end, states[first[ends]])
+            if on_read is not None:
+                on_read(len(states))
         vectors = self.pooling(sums[1:], own, anchors)
         in_order = torch.cat(read).argsort()[of_anchor] if read else None
         return NetworkOutput(

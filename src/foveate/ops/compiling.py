@@ -1,6 +1,7 @@
-"""What `torch.compile` must not trace, and what `torch.export` cannot."""
+"""What `torch.compile` must not trace, and what `torch.export` takes as constants."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar, cast
 
@@ -30,31 +31,31 @@ def uncompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
-def cached(maxsize: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Cache like `functools.lru_cache`, and refuse to be traced by `torch.export`.
+def constant_in_exports(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Keep `torch.export` out of a function that depends on shapes and real tensors alone.
 
-    For tables that the host builds, from which numbers are read: while `torch.export` is tracing
-    they have no values, and cached ones would be wrong for the rest of the process.
+    For tables that the host builds, from which numbers are read: they have none while
+    `torch.export` is tracing, which it does in one thread only.
+    """
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if not torch.compiler.is_exporting():
+            return function(*args, **kwargs)
+        with ThreadPoolExecutor(1) as untraced:
+            return untraced.submit(function, *args, **kwargs).result()
+
+    return call
+
+
+def cached(maxsize: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Cache like `functools.lru_cache`, with results that are `constant_in_exports`.
 
     Args:
         maxsize: The number of results to keep.
-
-    Returns:
-        A decorator. What it decorates raises RuntimeError while `torch.export` is tracing.
     """
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        from_cache = cast(Callable[_P, _R], lru_cache(maxsize)(function))
-
-        @wraps(function)
-        def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            if torch.compiler.is_exporting():
-                raise RuntimeError(
-                    "torch.export cannot trace this model, since the host builds tables inside it: "
-                    "use torch.compile, or restore a model that was sped up"
-                )
-            return from_cache(*args, **kwargs)
-
-        return call
+        return constant_in_exports(cast(Callable[_P, _R], lru_cache(maxsize)(function)))
 
     return decorate

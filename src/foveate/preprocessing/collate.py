@@ -22,8 +22,10 @@ _PADDING = {
     "anchor_parents": -1,
     "labels": IGNORE_INDEX,
     "node_types": -1,
+    "paragraph_labels": IGNORE_INDEX,
     "parent_ids": -1,
     "sentence_ids": -1,
+    "sentence_labels": IGNORE_INDEX,
     "special_tokens_mask": 1,
 }
 """Padding of the columns that are not padded with 0; `input_ids` take the padding token."""
@@ -38,7 +40,7 @@ def pad_features(features: Sequence[Mapping[str, Any]], pad_token_id: int) -> Fe
         pad_token_id: Padding of `input_ids`.
 
     Returns:
-        Columns `(batch, longest)`, padded with -100 in `labels`, -1 in `parent_ids`, `node_types`,
+        Columns `(batch, longest)`, padded with -100 in labels, -1 in `parent_ids`, `node_types`,
         `sentence_ids` and those of anchors, 1 in `special_tokens_mask` and 0 elsewhere; single
         values `(batch,)`.
 

@@ -19,7 +19,8 @@ class VCCProcessor(DocumentProcessor):
     The prompt is the question with its choices or, without a question, "summarize:". A tokenizer
     with a CLS token, such as BERT's and RoBERTa's, takes question and document as a pair of
     sequences; all tokens before the document are VIP tokens, including CLS, which is the only one
-    without a question. With other tokenizers, such as T5's, prompt and document are one text.
+    without a question. A separator precedes each choice, and `choice_mask` is 1 there. With other
+    tokenizers, such as T5's, prompt and document are one text.
 
     Args:
         tokenizer: Any fast tokenizer.
@@ -46,6 +47,7 @@ class VCCProcessor(DocumentProcessor):
         "token_type_ids",
         "attention_mask",
         "vip_mask",
+        "choice_mask",
     )
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> None:
@@ -60,7 +62,7 @@ class VCCProcessor(DocumentProcessor):
         """Write out the prompt, whose tokens are the VIP tokens."""
         question = join_prompt(query, choices)
         if self._takes_pairs:
-            return question
+            return query + "".join(f"{self.tokenizer.sep_token}{choice}" for choice in choices)
         return f"question: {question} context:" if question else "summarize:"
 
     def text(self, document: Document, query: str = "", choices: Sequence[str] = ()) -> str:
@@ -71,6 +73,11 @@ class VCCProcessor(DocumentProcessor):
     def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
         """Tokenize the prompt and a document of any length."""
         features = self._features(document, self.prompt(query, choices))
+        if choices and self._takes_pairs:
+            # The separators of pairs stand for no characters.
+            is_marker = features["input_ids"] == self.tokenizer.sep_token_id
+            is_marker &= features["offset_mapping"].diff(dim=1)[:, 0] > 0
+            features["choice_mask"] = is_marker * features["vip_mask"]
         num_vip_tokens = int(features["vip_mask"].sum())
         if self.max_length is not None and num_vip_tokens + 1 >= self.max_length:
             raise ValueError(

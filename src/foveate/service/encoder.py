@@ -2,18 +2,18 @@
 
 import queue
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 
 from foveate.documents import Document
 from foveate.inference import DocumentVectors, Encoder
+from foveate.inference.kept import KeptVectors
 
 Kind = Literal["texts", "queries", "documents"]
 
@@ -112,13 +112,13 @@ class SharedEncoder(Encoder):
     """
 
     def __init__(self, encoder: Encoder, batch_tokens: int, vector_bytes: int) -> None:
-        self.__dict__.update(encoder.__dict__)
+        super().__init__(encoder.runner, encoder.languages)
+        self.kept = encoder.kept = KeptVectors(vector_bytes)
         self._max_characters = batch_tokens * _CHARACTERS_PER_TOKEN
-        self._max_bytes = vector_bytes
         self._short = _Worker(encoder, self._max_characters, "foveate-model")
         self._long = _Worker(encoder, self._max_characters, "foveate-model-long")
         self._lock = threading.Lock()
-        self._documents: OrderedDict[int, _Job] = OrderedDict()
+        self._running: dict[int, _Job] = {}  # of documents, by their ids
 
     def stop(self) -> None:
         """Finish what waits, and end the threads."""
@@ -151,11 +151,6 @@ class SharedEncoder(Encoder):
             vectors.append(job.future.result())
         return torch.cat(vectors)
 
-    def forget(self, document: Document) -> None:
-        """Drop the vectors of a document."""
-        with self._lock:
-            self._documents.pop(id(document), None)
-
     def _parts(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """Divide texts into lists of about as many tokens as are read at once."""
         part: list[str] = []
@@ -171,39 +166,20 @@ class SharedEncoder(Encoder):
 
     def _encode_document(self, document: Document) -> DocumentVectors:
         with self._lock:
-            job = self._documents.get(id(document))
-            if job is None or _has_failed(job):
+            if (vectors := self.kept.get(document)) is not None:
+                return vectors
+            job = self._running.get(id(document))
+            if job is None:
                 # It holds the document, so no other one can have the same id in the meantime.
-                job = _Job("documents", [document], len(document.text))
-                self._documents[id(document)] = job
+                job = self._running[id(document)] = _Job(
+                    "documents", [document], len(document.text)
+                )
                 is_long = job.num_characters > self._max_characters
                 (self._long if is_long else self._short).submit(job)
-            self._documents.move_to_end(id(document))
-        vectors: DocumentVectors = job.future.result()[0]
-        self._make_room()
-        return vectors
-
-    def _make_room(self) -> None:
-        """Drop the least recently used vectors, except for those of the last document."""
-        with self._lock:
-            sizes = {key: _num_bytes(job) for key, job in self._documents.items()}
-            total = sum(sizes.values())
-            for key in list(sizes)[:-1]:
-                if total <= self._max_bytes:
-                    break
-                if sizes[key]:
-                    total -= sizes[key]
-                    del self._documents[key]
-
-
-def _has_failed(job: _Job) -> bool:
-    return job.future.done() and job.future.exception() is not None
-
-
-def _num_bytes(job: _Job) -> int:
-    """Return the memory that a document's vectors take; 0 if there are none yet."""
-    if not job.future.done() or _has_failed(job):
-        return 0
-    vectors: DocumentVectors = job.future.result()[0]
-    found = (vectors.document, vectors.sections, vectors.sentences, vectors.tokens)
-    return sum(x.nbytes for x in found if x is not None)
+        try:
+            [encoded] = job.future.result()
+            self.kept.put(document, encoded)
+            return cast(DocumentVectors, encoded)
+        finally:
+            with self._lock:
+                self._running.pop(id(document), None)

@@ -46,12 +46,11 @@ def best_passages(
                     words.append(num_words(sentence.text, document.language))
             num_sections += 1
     found = list(windows(sentence_scores.tolist(), section_idx, words, top_k))
-    spans = {idx: documents[idx].spans() for idx in {document_idx[best] for _, best, _ in found}}
     hits = []
     for first, best, last in found:
         idx = document_idx[best]
         offset = document_idx.index(idx)
-        inside = spans[idx][first - offset : last + 1 - offset]
+        inside = documents[idx].spans(range(first - offset, last + 1 - offset))
         score = float(sentence_scores[best])
         hits.append(
             Hit(

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from foveate.inference import Encoder
-    from foveate.inference.encoder import Context
     from foveate.inference.query_encoder import QueryEncoder
+    from foveate.inference.runner import Context
 
 Level = Literal["sentence", "section", "document"]
 POWERS: dict[Level, int] = {"sentence": 2, "section": 2, "document": 1}

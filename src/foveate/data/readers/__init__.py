@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, Parser] = {
     "ami": meetings.meeting_record,
     "arxiv": summarization.arxiv_record,
     "cnn_dailymail": summarization.news_record,
+    "convosumm": summarization.article_cluster_record,
     "ecthr": classification.ecthr_record,
     "ecthr_arg": classification.ecthr_arg_record,
     "facetsum": summarization.facetsum_record,
@@ -46,6 +47,7 @@ _SCROLLS = (
 
 _READERS: dict[str, Callable[[Path], LocatedRecords]] = {
     "ami": meetings.read_meetings,
+    "convosumm": summarization.read_convosumm,
     "ecthr_arg": classification.read_cases,
     "icsi": meetings.read_meetings,
     "multi_news": summarization.read_multi_news,

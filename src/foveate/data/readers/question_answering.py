@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from foveate.data.example import Example
+from foveate.data.example import Example, Query
 from foveate.data.records import Record
 from foveate.documents import Document
 
@@ -95,13 +95,27 @@ def _qasper_answer(answer: Record) -> tuple[str, str]:
 def hotpotqa_record(place: str, record: Record) -> Iterator[Example]:
     """Parse a question of HotpotQA (Yang et al., 2018).
 
-    Each paragraph of the context is a section.
+    Each paragraph of the context is a section. The question's `queries` name the sentences that
+    support the answer.
     """
+    sections = [
+        (title, [sentence for sentence in sentences if sentence.strip()])
+        for title, sentences in record["context"]
+    ]
+    places = (
+        (title, number)
+        for title, sentences in record["context"]
+        for number, sentence in enumerate(sentences)
+        if sentence.strip()
+    )
+    facts = {(title, number) for title, number in record.get("supporting_facts", ())}
+    support = tuple(i for i, place in enumerate(places) if place in facts)
     yield Example(
         id=record["_id"],
-        document=Document.from_sections("", [(title, text) for title, text in record["context"]]),
+        document=Document.from_sections("", sections),
         query=record["question"],
         references=(record["answer"],) if "answer" in record else (),
+        queries=(Query(record["question"], support),) if support else (),
     )
 
 

@@ -81,9 +81,10 @@ def mediasum_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def article_cluster_record(place: str, record: Record) -> Iterator[Example]:
-    """Parse several articles with one summary; each article becomes a section.
+    """Parse several articles or comments with one summary; each of them becomes a section.
 
-    They are those of Multi-News (Fabbri et al., 2019) and WCEP (Gholipour Ghalandari et al., 2020).
+    They are those of Multi-News (Fabbri et al., 2019), WCEP (Gholipour Ghalandari et al., 2020) and
+    ConvoSumm (Fabbri et al., 2021).
     """
     if "articles" in record:
         sections = [(article.get("title") or "", article["text"]) for article in record["articles"]]
@@ -190,9 +191,24 @@ def _govreport_section(section: Record) -> dict[str, Any]:
 
 def read_multi_news(source: Path) -> Iterator[tuple[str, Record]]:
     """Read the records of Multi-News: `train.src.cleaned`, with `train.tgt` next to it."""
-    if ".src" not in source.name:
-        raise ValueError(f"{source} is not the source side: name the file that has .src in it")
-    names = [source.name.replace(".src", ".tgt")]
+    for place, text, summary in _read_pairs(source, ".src", ".tgt"):
+        yield place, {"document": text.replace("NEWLINE_CHAR", "\n"), "summary": summary}
+
+
+def read_convosumm(source: Path) -> Iterator[tuple[str, Record]]:
+    """Read the records of ConvoSumm: `train.source`, with `train.target` next to it.
+
+    A line is a conversation, whose comments or mails are separated by `</s>`.
+    """
+    for place, text, summary in _read_pairs(source, ".source", ".target"):
+        yield place, {"document": text.split("</s>"), "summary": summary}
+
+
+def _read_pairs(source: Path, mark: str, target_mark: str) -> Iterator[tuple[str, str, str]]:
+    """Read a file of texts and that of their summaries, line by line, each with its place."""
+    if mark not in source.name:
+        raise ValueError(f"{source} is not the source side: name the file that has {mark} in it")
+    names = [source.name.replace(mark, target_mark)]
     names.append(names[0].replace(".cleaned", ""))
     paths = (source.with_name(name) for name in names)
     target = next((path for path in paths if path.exists()), None)
@@ -204,8 +220,7 @@ def read_multi_news(source: Path) -> Iterator[tuple[str, Record]]:
             raise ValueError(
                 f"{source} and {target} differ in length: line {number} is in only one of them"
             )
-        document = text.replace("NEWLINE_CHAR", "\n")
-        yield f"{source}, line {number}", {"document": document, "summary": summary}
+        yield f"{source}, line {number}", text, summary
 
 
 def read_scisummnet(folder: Path) -> Iterator[tuple[str, Record]]:

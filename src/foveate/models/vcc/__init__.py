@@ -14,19 +14,25 @@ from .configuration_vcc import VccBertConfig, VccRobertaConfig, VccT5Config
 from .modeling_vcc_bert import (
     VccBertModel,
     VccRobertaForMaskedLM,
-    VccRobertaForMultipleChoice,
     VccRobertaForQuestionAnswering,
     VccRobertaForSequenceClassification,
     VccRobertaModel,
+)
+from .modeling_vcc_questions import (
+    AutoModelForHotpotQA,
+    VccRobertaForHotpotQA,
+    VccRobertaForMultipleChoice,
 )
 from .modeling_vcc_shared import VccEncoderOutput
 from .modeling_vcc_t5 import VccT5EncoderModel, VccT5ForConditionalGeneration
 
 __all__ = [
+    "AutoModelForHotpotQA",
     "VccBertConfig",
     "VccBertModel",
     "VccEncoderOutput",
     "VccRobertaConfig",
+    "VccRobertaForHotpotQA",
     "VccRobertaForMaskedLM",
     "VccRobertaForMultipleChoice",
     "VccRobertaForQuestionAnswering",
@@ -42,6 +48,7 @@ for _config in (VccBertConfig, VccRobertaConfig, VccT5Config):
 AutoModel.register(VccBertConfig, VccBertModel)
 AutoModel.register(VccRobertaConfig, VccRobertaModel)
 AutoModel.register(VccT5Config, VccT5EncoderModel)
+AutoModelForHotpotQA.register(VccRobertaConfig, VccRobertaForHotpotQA)
 AutoModelForMaskedLM.register(VccRobertaConfig, VccRobertaForMaskedLM)
 AutoModelForMultipleChoice.register(VccRobertaConfig, VccRobertaForMultipleChoice)
 AutoModelForQuestionAnswering.register(VccRobertaConfig, VccRobertaForQuestionAnswering)

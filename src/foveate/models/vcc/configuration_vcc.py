@@ -160,6 +160,8 @@ class VccRobertaConfig(VipFields, RobertaConfig):
     Attributes:
         norm_first: Whether attention and feed-forward have their norm before them, not after, as in
             transformers' RobertaPreLayerNorm and in the paper (6.6.1).
+        sparse_prediction: Whether a masked-language model, given labels, computes the logits of
+            the labelled tokens alone, which saves memory and time in training.
     """
 
     model_type = "vcc_roberta"
@@ -172,6 +174,7 @@ class VccRobertaConfig(VipFields, RobertaConfig):
     }
 
     norm_first: bool = False
+    sparse_prediction: bool = False
 
     def __post_init__(self, **kwargs: Any) -> None:
         self.norm_first |= "encoder_layer_types" in kwargs  # all published layers are such

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from transformers import (
     BertModel,
     RobertaForMaskedLM,
-    RobertaForMultipleChoice,
     RobertaForQuestionAnswering,
     RobertaForSequenceClassification,
     RobertaModel,
@@ -120,20 +119,8 @@ class _PatchedModel(nn.Module):
         apply_patches(self, VCC_PATCHES)
 
 
-class _PatchedRoberta(_PatchedModel):
-    """A RoBERTa whose norms may come first, as in transformers' RobertaPreLayerNorm."""
-
-    base_model: Any
-    init_weights: Callable[[], None]
-
-    def __init__(self, config: VccRobertaConfig, *args: Any, **kwargs: Any) -> None:
-        super().__init__(config, *args, **kwargs)
-        if config.norm_first:
-            encoder = RobertaPreLayerNormEncoder(config)
-            apply_patches(encoder, VCC_PATCHES)
-            self.base_model.encoder = encoder
-            self.base_model.LayerNorm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
-            self.init_weights()  # of the modules that are new
+class RobertaCheckpoint:
+    """Loads checkpoints of RoBERTa and of transformers' RobertaPreLayerNorm; a mixin."""
 
     @classmethod
     def from_pretrained(
@@ -148,6 +135,22 @@ class _PatchedRoberta(_PatchedModel):
         model = loaded[0] if kwargs.get("output_loading_info") else loaded
         model._weight_conversions = None  # else save_pretrained would rename it back
         return loaded
+
+
+class _PatchedRoberta(RobertaCheckpoint, _PatchedModel):
+    """A RoBERTa whose norms may come first, as in transformers' RobertaPreLayerNorm."""
+
+    base_model: Any
+    init_weights: Callable[[], None]
+
+    def __init__(self, config: VccRobertaConfig, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, *args, **kwargs)
+        if config.norm_first:
+            encoder = RobertaPreLayerNormEncoder(config)
+            apply_patches(encoder, VCC_PATCHES)
+            self.base_model.encoder = encoder
+            self.base_model.LayerNorm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+            self.init_weights()  # of the modules that are new
 
 
 class _Encoder(CapturableVccEncoder, _PatchedModel):
@@ -182,9 +185,8 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
             position_ids: `(batch, length)` int64; by default those of the checkpoint's table, which
                 starts again where it ends (VCC, 6.6.1).
             inputs_embeds: `(batch, length, d)`, in place of `input_ids`.
-            vip_mask: `(batch, length)`, not 0 at VIP tokens, at least one in each sequence; in
-                multiple choice `(batch, choices, length)`, as the ids. By default the first token
-                of each sequence, which is CLS.
+            vip_mask: `(batch, length)`, not 0 at VIP tokens, at least one in each sequence. By
+                default the first token of each sequence, which is CLS.
             output_hidden_states: Whether to return the input of every layer too.
             output_vip_scores: Whether to return `vip_scores` and `resolutions`.
             kwargs: `return_dict`, False for a tuple; and what the heads of transformers pass on.
@@ -198,8 +200,6 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
             raise ValueError("give either input_ids or inputs_embeds")
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
-        if vip_mask is not None and vip_mask.dim() == 3:
-            vip_mask = vip_mask.flatten(0, 1)
         shape = (tokens.shape[0], tokens.shape[1])
         packed = PackedSequences.from_mask(attention_mask, shape)
         layout = VccLayout.from_mask(packed, vip_mask, self.config)
@@ -230,7 +230,7 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
 
     def _pool(self, hidden_states: Tensor) -> Tensor:
         """Pool the first real token of each sequence, `(batch, d)`."""
-        pooled: Tensor = self.pooler(_first_tokens(hidden_states))
+        pooled: Tensor = self.pooler(first_tokens(hidden_states))
         return pooled
 
     def _positions(self, lengths: Sequence[int], device: torch.device) -> Tensor:
@@ -280,11 +280,11 @@ class VccRobertaClassificationHead(RobertaClassificationHead):
 
     def forward(self, features: Tensor, **kwargs: Any) -> Tensor:
         """Classify `(batch, length, d)`."""
-        logits: Tensor = super().forward(_first_tokens(features), **kwargs)
+        logits: Tensor = super().forward(first_tokens(features), **kwargs)
         return logits
 
 
-def _first_tokens(hidden_states: Tensor) -> Tensor:
+def first_tokens(hidden_states: Tensor) -> Tensor:
     """Return the first hidden state `(batch, 1, d)` that is not padding, which is zero."""
     first = hidden_states.detach().any(-1).byte().argmax(1)
     return hidden_states[torch.arange(len(first), device=first.device), first][:, None]
@@ -321,8 +321,8 @@ def _with_vip_mask(head: type[nn.Module]) -> Callable[..., Any]:
 class VccRobertaForMaskedLM(_PatchedRoberta, RobertaForMaskedLM):
     """Like `transformers.RobertaForMaskedLM`, with a `vip_mask` of the masked tokens.
 
-    With labels, its `logits` `(labelled tokens, vocab_size)` are those of the tokens whose label
-    counts, in their order.
+    With labels and `config.sparse_prediction`, its `logits` `(labelled tokens, vocab_size)` are
+    those of the tokens whose label counts, in their order.
     """
 
     config_class = VccRobertaConfig
@@ -344,7 +344,7 @@ class VccRobertaForMaskedLM(_PatchedRoberta, RobertaForMaskedLM):
         reject_unsupported(self.config, kwargs)
         inputs = input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, vip_mask
         encode = partial(self.roberta, *inputs, return_dict=True, **kwargs)
-        return masked_lm_output(encode, self.lm_head, labels, sparse=True)
+        return masked_lm_output(encode, self.lm_head, labels, sparse=self.config.sparse_prediction)
 
 
 class VccRobertaForSequenceClassification(_PatchedRoberta, RobertaForSequenceClassification):
@@ -352,13 +352,6 @@ class VccRobertaForSequenceClassification(_PatchedRoberta, RobertaForSequenceCla
 
     config_class = VccRobertaConfig
     forward = _with_vip_mask(RobertaForSequenceClassification)
-
-
-class VccRobertaForMultipleChoice(_PatchedRoberta, RobertaForMultipleChoice):
-    """Like `transformers.RobertaForMultipleChoice`, with a `vip_mask` of question and choice."""
-
-    config_class = VccRobertaConfig
-    forward = _with_vip_mask(RobertaForMultipleChoice)
 
 
 class VccRobertaForQuestionAnswering(_PatchedRoberta, RobertaForQuestionAnswering):

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from foveate.ops.compiling import constant_in_exports
+
 
 class DenseGroup(NamedTuple):
     """A batch of b dense attentions of one size.
@@ -43,6 +45,7 @@ class GroupedFamilies(NamedTuple):
     inner_nodes: Tensor
 
 
+@constant_in_exports
 def group_families(
     parent: Tensor, first_child: Tensor, num_children: Tensor, edges: Collection[str]
 ) -> GroupedFamilies:

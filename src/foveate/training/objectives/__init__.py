@@ -5,7 +5,7 @@ from .base import Objective
 from .classification import Classification, MultipleChoice
 from .contrastive import Contrastive
 from .masked_lm import MaskedLM
-from .question_answering import QuestionAnswering
+from .question_answering import HotpotQA, QuestionAnswering
 from .retrieval import Retrieval
 from .seq2seq import SequenceToSequence
 from .span_corruption import MixtureOfDenoisers, SpanCorruption
@@ -15,6 +15,7 @@ __all__ = [
     "AnchorClassification",
     "Classification",
     "Contrastive",
+    "HotpotQA",
     "MaskedLM",
     "MixtureOfDenoisers",
     "MultipleChoice",
@@ -36,5 +37,6 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "anchor_classification": AnchorClassification,
     "question_answering": QuestionAnswering,
     "multiple_choice": MultipleChoice,
+    "hotpotqa": HotpotQA,
 }
 """The names of objectives in recipes."""

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from foveate.data.example import Example
-from foveate.preprocessing import DocumentProcessor, Features, pack_trees
+from foveate.preprocessing import DocumentProcessor, Features, VCCProcessor, pack_trees
 
 from .base import Objective
 
@@ -78,25 +78,37 @@ class Classification(Objective):
 
 @dataclass(frozen=True)
 class MultipleChoice(Objective):
-    """Choose the correct answer; the model reads the document once with each choice."""
+    """Choose the correct answer; the model reads the document once with each choice.
+
+    VCC reads it once, with all choices as VIP tokens (VCC, section 4), in random order.
+    """
 
     auto_class = transformers.AutoModelForMultipleChoice
 
     def features(
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator
     ) -> list[Features]:
-        """Tokenize the document and the query once for each choice."""
+        """Tokenize the document and the query with the choices."""
         if not example.references or example.references[0] not in example.choices:
             raise ValueError("the example does not say which choice is correct: leave it out")
-        correct = torch.tensor(example.choices.index(example.references[0]))
-        num_choices = torch.tensor(len(example.choices))
-        return [
-            {**features, "labels": correct, "num_choices": num_choices}
-            for features in choice_features(processor, example)
-        ]
+        choices = list(example.choices)
+        if isinstance(processor, VCCProcessor):
+            order = torch.randperm(len(choices), generator=generator)
+            choices = [choices[i] for i in order.tolist()]
+        targets = {
+            "labels": torch.tensor(choices.index(example.references[0])),
+            "num_choices": torch.tensor(len(choices)),
+        }
+        return [features | targets for features in choice_features(processor, example, choices)]
 
     def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
-        """Pad to columns `(examples, choices, longest)`, with labels `(examples,)`."""
+        """Pad to columns `(examples, choices, longest)`, with labels `(examples,)`.
+
+        For VCC, columns are `(examples, longest)`.
+        """
+        batch = super().collate(processor, features)
+        if isinstance(processor, VCCProcessor):
+            return batch
         sizes = {int(choice["num_choices"]) for choice in features}
         if len(sizes) > 1:
             raise ValueError(
@@ -104,7 +116,6 @@ class MultipleChoice(Objective):
                 "set `batch: {documents: 1}`"
             )
         [num_choices] = sizes
-        batch = super().collate(processor, features)
         labels = batch.pop("labels")
         columns = {
             name: column.view(-1, num_choices, *column.shape[1:]) for name, column in batch.items()
@@ -112,9 +123,12 @@ class MultipleChoice(Objective):
         return {**columns, "labels": labels[::num_choices]}
 
 
-def choice_features(processor: DocumentProcessor, example: Example) -> list[Features]:
-    """Tokenize an example once for each of its choices."""
+def choice_features(
+    processor: DocumentProcessor, example: Example, choices: Sequence[str]
+) -> list[Features]:
+    """Tokenize an example once for each choice; for VCC, once with all."""
+    prompts = [choices] if isinstance(processor, VCCProcessor) else [(one,) for one in choices]
     return [
-        processor.features(example.document, query=example.query, choices=(choice,))
-        for choice in example.choices
+        processor.features(example.document, query=example.query, choices=prompt)
+        for prompt in prompts
     ]

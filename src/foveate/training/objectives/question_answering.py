@@ -2,12 +2,20 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 import transformers
 
 from foveate.data.example import Example
-from foveate.preprocessing import DocumentProcessor, Features, TextProcessor, VCCProcessor
+from foveate.models.vcc import AutoModelForHotpotQA
+from foveate.preprocessing import (
+    IGNORE_INDEX,
+    DocumentProcessor,
+    Features,
+    TextProcessor,
+    VCCProcessor,
+)
 from foveate.preprocessing.text import plain_text
 
 from .base import Objective
@@ -17,8 +25,8 @@ from .base import Objective
 class QuestionAnswering(Objective):
     """Find the first and the last token of the answer, or the first token if there is none."""
 
-    auto_class = transformers.AutoModelForQuestionAnswering
-    target_columns = ("start_positions", "end_positions")
+    auto_class: ClassVar[Any] = transformers.AutoModelForQuestionAnswering
+    target_columns: ClassVar[tuple[str, ...]] = ("start_positions", "end_positions")
 
     def features(
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator
@@ -43,6 +51,60 @@ class QuestionAnswering(Objective):
                 break
         features["start_positions"] = torch.tensor(start_position)
         features["end_positions"] = torch.tensor(end_position)
+        return [features]
+
+
+ANSWER_TYPES = ("no", "yes", "span")
+"""What the class of an answer means, in the published order."""
+
+
+@dataclass(frozen=True)
+class HotpotQA(QuestionAnswering):
+    """Say yes or no or find the answer, and find the sentences and paragraphs that support it.
+
+    Each is a loss of its own in the published code of VCC. An example's `queries` name its
+    supporting sentences; a paragraph is a section, and supports if one of its sentences does.
+    """
+
+    auto_class = AutoModelForHotpotQA
+    target_columns = (
+        *QuestionAnswering.target_columns,
+        "answer_types",
+        "sentence_labels",
+        "paragraph_labels",
+    )
+
+    def features(
+        self, processor: DocumentProcessor, example: Example, generator: torch.Generator
+    ) -> list[Features]:
+        """Tokenize the example; positions of answers that are not in the text are -100.
+
+        `sentence_labels` and `paragraph_labels` `(tokens,)` are 0 or 1 at the first token of each
+        sentence and each section, and -100 elsewhere.
+        """
+        [features] = super().features(processor, example, generator)
+        kind = next((name for name in ANSWER_TYPES[:2] if name in example.references), "span")
+        features["answer_types"] = torch.tensor(ANSWER_TYPES.index(kind))
+        if kind != "span" or not features["end_positions"]:
+            features["start_positions"] = features["end_positions"] = torch.tensor(IGNORE_INDEX)
+        sections = [
+            number
+            for number, (_, section) in enumerate(example.document.walk())
+            for paragraph in section.paragraphs
+            for _ in paragraph.sentences
+        ]
+        support = [i for query in example.queries for i in query.sentence_ids]
+        sentences = features["sentence_ids"]
+        of_section = torch.tensor([*sections, -1])[sentences]  # the last is that of other tokens
+        supporting = torch.tensor(support, dtype=torch.long)
+        for name, ids, relevant in (
+            ("sentence_labels", sentences, supporting),
+            ("paragraph_labels", of_section, torch.tensor(sections)[supporting]),
+        ):
+            before = torch.cat([ids.new_tensor([-1]), ids.cummax(0).values[:-1]])
+            is_labelled = (ids > before) & bool(example.queries)
+            labels = torch.isin(ids, relevant).long()
+            features[name] = labels.masked_fill(~is_labelled, IGNORE_INDEX)
         return [features]
 
 

@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from foveate.checkpoint_files import load_checkpoint_json
-from foveate.inference.encoder import Context, DocumentVectors, Encoder
-from foveate.inference.languages import trained_languages
-from foveate.inference.runner import check_code, is_multi_vector, load_whole, module_types
+from foveate.inference.runner import TEXTS_PER_CHUNK, Context, DocumentVectors, Runner
+from foveate.inference.sentence_models import check_code, is_multi_vector, load_whole, module_types
 from foveate.inference.weights import note_loaded
 from foveate.preprocessing.collate import fill_packs
 from foveate.preprocessing.tree import Anchor
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Dropout", "Normalize")
-
-_TEXTS_PER_CHUNK = 4096
-"""Texts that are sorted by their number of tokens together."""
 
 _TOKENS_PER_BATCH_ON_CPU, _TOKENS_PER_BATCH_ON_GPU = 2048, 16384
 
@@ -82,8 +78,8 @@ class SentenceProcessor:
         return [text[start:end] for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True)]
 
 
-class SentenceEncoder(Encoder):
-    """An encoder that sentence-transformers runs.
+class SentenceRunner(Runner):
+    """A model that sentence-transformers runs.
 
     With the context "sentence" it reads each sentence by itself; with "document", which is for
     models that were trained on long texts, as many sentences at once as it takes, and pools the
@@ -96,7 +92,7 @@ class SentenceEncoder(Encoder):
     Args:
         model: The model, in evaluation mode.
         name: The folder of its checkpoint, or its name on the hub.
-        options: See `Encoder.options`.
+        options: See `foveate.inference.Encoder`.
         context: "sentence" or "document".
         linear_dtype: The model's dtype.
 
@@ -126,43 +122,40 @@ class SentenceEncoder(Encoder):
         longest = model.get_max_seq_length()
         if longest is not None:
             longest -= self._added_tokens
-        self.model = cast(Any, model)
-        self._runner = model
-        self._splitter = SentenceProcessor(model.tokenizer, longest)
-        self.processor = cast(Any, self._splitter)
-        self.context = context
-        self.dimension = int(model.get_embedding_dimension() or 0)
-        self.options = options
-        self.languages = trained_languages(name)
-        self.linear_dtype = linear_dtype
-        self.cache = None
+        super().__init__(
+            model,
+            SentenceProcessor(model.tokenizer, longest),
+            context,
+            int(model.get_embedding_dimension() or 0),
+            linear_dtype,
+            normalizes=modules[-1] == "Normalize" and model.truncate_dim is None,
+            details={
+                "runner": f"sentence-transformers {version('sentence-transformers')}",
+                "modules": modules,
+                "query_prompt": prompts["query"],
+                "document_prompt": prompts["document"],
+                "max_tokens": longest,
+                "similarity": str(model.similarity_fn_name),
+            },
+            options=options,
+        )
         on_cpu = model.device.type == "cpu"
         self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU
-        self._normalizes = modules[-1] == "Normalize" and model.truncate_dim is None
-        self._details = {
-            "runner": f"sentence-transformers {version('sentence-transformers')}",
-            "modules": modules,
-            "query_prompt": prompts["query"],
-            "document_prompt": prompts["document"],
-            "max_tokens": longest,
-            "similarity": str(model.similarity_fn_name),
-        }
 
-    def encode_texts(
-        self, texts: str | Sequence[str], *, show_progress: bool | None = None
-    ) -> Tensor:
-        """Encode texts that can be found, each by itself; see `Encoder.encode_texts`."""
-        return self._encode(self._runner.encode_document, texts, show_progress)
+    def encode_texts(self, texts: Sequence[str], show_progress: bool | None = None) -> Tensor:
+        """Encode texts that can be found, each by itself; see `Runner.encode_texts`."""
+        return self._encode(self.model.encode_document, texts, show_progress)
 
-    def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
-        """Encode queries, with their prompt; see `Encoder.encode_queries`."""
-        return self._encode(self._runner.encode_query, queries, False)
+    def encode_queries(self, queries: Sequence[str]) -> Tensor:
+        """Encode queries, with their prompt; see `Runner.encode_queries`."""
+        return self._encode(self.model.encode_query, queries, False)
 
-    def _encode_outlines(
-        self, outlines: list[list[Anchor]], show_progress: bool | None
+    def encode_outlines(
+        self, outlines: list[list[Anchor]], show_progress: bool | None = None
     ) -> list[DocumentVectors]:
+        """See `Runner.encode_outlines`; with the context "document", as many sentences at once."""
         if self.context == "sentence":
-            return super()._encode_outlines(outlines, show_progress)
+            return super().encode_outlines(outlines, show_progress)
         encoded = []
         with progress("Encoding", len(outlines), show_progress) as advance:
             for anchors in outlines:
@@ -183,10 +176,10 @@ class SentenceEncoder(Encoder):
         sums = torch.zeros(len(texts), self.dimension)
         counts = torch.zeros(len(texts), 1)
         with _one_at_a_time:
-            owners, pieces = self._splitter.pieces(texts)
+            owners, pieces = self.processor.pieces(texts)
             # A space between two pieces may be a token.
-            sizes = [len(ids) + 1 for ids in self._splitter.token_ids(pieces)]
-            limit = self._splitter.max_sentence_tokens or sum(sizes)
+            sizes = [len(ids) + 1 for ids in self.processor.token_ids(pieces)]
+            limit = self.processor.max_sentence_tokens or sum(sizes)
             for window in fill_packs(range(len(pieces)), sizes, limit):
                 vectors = self._pool_each([pieces[i] for i in window])
                 rows = torch.tensor([owners[i] for i in window])
@@ -196,15 +189,15 @@ class SentenceEncoder(Encoder):
 
     def _pool_each(self, texts: list[str]) -> Tensor:
         """Read texts that fit into the model together: `(texts, dimension)`."""
-        prompt, first, *others = self._details["document_prompt"], *self._runner
+        prompt, [first, *others] = self.details["document_prompt"], list(self.model)
         joined = " ".join(texts)
-        features = self._runner.preprocess([joined], prompt=prompt or None)
+        features = self.model.preprocess([joined], prompt=prompt or None)
         features = {
-            name: x.to(self._runner.device) if isinstance(x, Tensor) else x
+            name: x.to(self.model.device) if isinstance(x, Tensor) else x
             for name, x in features.items()
         }
         tokens = first(features)["token_embeddings"][0]
-        offsets = self._splitter.tokenizer(prompt + joined, return_offsets_mapping=True)[
+        offsets = self.processor.tokenizer(prompt + joined, return_offsets_mapping=True)[
             "offset_mapping"
         ]
         ends = torch.tensor([end if end > start else 0 for start, end in offsets])
@@ -225,17 +218,15 @@ class SentenceEncoder(Encoder):
         return output["sentence_embedding"][:, : self.dimension]
 
     def _encode(
-        self, encode: Callable[..., Tensor], texts: str | Sequence[str], show_progress: bool | None
+        self, encode: Callable[..., Tensor], texts: Sequence[str], show_progress: bool | None
     ) -> Tensor:
-        if isinstance(texts, str):
-            return self._encode(encode, [texts], show_progress)[0]
         sums = torch.zeros(len(texts), self.dimension)
         counts = torch.zeros(len(texts), 1)
         with progress("Encoding", sum(map(len, texts)), show_progress) as advance:
-            for start in range(0, len(texts), _TEXTS_PER_CHUNK):
+            for start in range(0, len(texts), TEXTS_PER_CHUNK):
                 with _one_at_a_time:
-                    owners, pieces = self._splitter.pieces(texts[start : start + _TEXTS_PER_CHUNK])
-                    ids = self._splitter.token_ids(pieces)
+                    owners, pieces = self.processor.pieces(texts[start : start + TEXTS_PER_CHUNK])
+                    ids = self.processor.token_ids(pieces)
                 sizes = [self._added_tokens + len(piece) for piece in ids]
                 # In batches of 32 texts that are sorted by characters, half as many more would be
                 # padding: a sentence has some 20 tokens.
@@ -263,7 +254,7 @@ def load(
     dtype: torch.dtype,
     options: dict[str, Any],
     trust_remote_code: bool,
-) -> SentenceEncoder:
+) -> SentenceRunner:
     """Load a checkpoint, if it can be run as its authors mean it; see `Encoder.from_pretrained`.
 
     Raises:
@@ -302,7 +293,7 @@ def load(
             )
         model.truncate_dim = dimensions
     note_loaded(model, name)
-    return SentenceEncoder(model, name, options, context or "sentence", dtype)
+    return SentenceRunner(model, name, options, context or "sentence", dtype)
 
 
 def _check(name: str, trust_remote_code: bool) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from operator import index
 from pathlib import PurePath
@@ -16,6 +16,7 @@ import pyarrow as pa
 from foveate.documents import Box, Document, Span
 from foveate.index.engine import Engine
 from foveate.index.schema import TERMS, pack_keys, schema
+from foveate.index.sources import FileRecord
 from foveate.tasks.bm25 import hash_term
 from foveate.tasks.terms import all_titles, terms, titles_above
 from foveate.tasks.weights import Level
@@ -24,53 +25,7 @@ SPAN_COLUMNS = ("source", "text", "section", "start", "end", "page", "place", "s
 """Columns that make the `Span` of a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """The file that documents were read from, by which changes are noticed.
-
-    Attributes:
-        name: Its absolute path; of documents that were not read from a file, their name.
-        sha256: Hash of its content.
-        size: Its size in bytes.
-        modified: When it was last changed, in nanoseconds since 1970.
-        noted: When all this was recorded, in nanoseconds since 1970.
-    """
-
-    name: str
-    sha256: str
-    size: int
-    modified: int
-    noted: int
-
-
-@dataclass(slots=True)
-class Changes:
-    """What was done to a library.
-
-    Attributes:
-        added: Number of files that were added.
-        updated: Number of files that had changed, and were replaced.
-        unchanged: Number of files that had not changed.
-        removed: Number of files that were removed.
-        num_documents: Number of documents that were added.
-        num_sentences: Number of their sentences.
-        failures: The name of each file, or part of one, that could not be read, and why. A file
-            that was added before and can no longer be read stays in the library as it was.
-        skipped: The files in folders that were left out because no reader takes their format, or
-            because they hold no document. A file that is named itself is read as text.
-    """
-
-    added: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    num_documents: int = 0
-    num_sentences: int = 0
-    failures: list[tuple[str, Exception]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-
-
-def rows(documents: Sequence[tuple[FileRecord, int, Document]]) -> pa.Table:
+def make_rows(documents: Sequence[tuple[FileRecord, int, Document]]) -> pa.Table:
     """Return the rows of some documents, numbered from 0, without their vectors.
 
     Those of a document are in the order of `foveate.index.schema`.
