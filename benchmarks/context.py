@@ -20,7 +20,7 @@ sentences, and with as many sentences of the next one as fit. Only ours has numb
 Each document is measured by one of `--jobs` processes, which have a core each.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import islice
@@ -269,7 +269,10 @@ def table_of(results: dict[str, Any]) -> str:
     """Format the means of all systems; the best of each budget is bold."""
     columns = list(zip(*(one["mean"] for one in results["systems"].values()), strict=True))
     rows = [
-        [name, *(marked(value, its) for value, its in zip(one["mean"], columns, strict=True))]
+        [
+            name,
+            *(report.marked(value, its) for value, its in zip(one["mean"], columns, strict=True)),
+        ]
         for name, one in results["systems"].items()
     ]
     size = f"{results['documents']} documents, {results['questions']} questions"
@@ -288,7 +291,7 @@ def compared_table(results: dict[str, Any]) -> str:
         f"{name}: {its['documents']}, {its['questions']}" for name, its in results["sets"].items()
     ]
     rows = [
-        [system, *(marked(its[system], its.values()) for its in of_sets.values())]
+        [system, *(report.marked(its[system], its.values()) for its in of_sets.values())]
         for system in next(iter(of_sets.values()))
     ]
     return report.table([f"{COMPARED:,} tokens", *sizes], rows)
@@ -307,11 +310,6 @@ def budgets_table(results: dict[str, Any]) -> str:
     ]
     header = ["", *(f"{budget:,}" for budget in BUDGETS), "the best other's"]
     return report.table(header, rows)
-
-
-def marked(value: float, values: Iterable[float]) -> str:
-    """Format a value, in bold if it is the highest."""
-    return f"**{value:.1f}**" if value == max(values) else f"{value:.1f}"
 
 
 def tokens_for_the_same(results: dict[str, Any]) -> float:

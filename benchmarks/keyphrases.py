@@ -342,16 +342,8 @@ def scores_table(name: str, results: dict[str, Any]) -> str:
     return report.table(["", *MEASURES], rows)
 
 
-@table(PAGE, "Nguyen2007, unseen", "keyphrases.json")
-def papers_table(results: dict[str, Any]) -> str:
-    """Format the scores on papers."""
-    return scores_table("Nguyen2007", results)
-
-
-@table(PAGE, "wiki20, unseen", "keyphrases.json")
-def reports_table(results: dict[str, Any]) -> str:
-    """Format the scores on reports."""
-    return scores_table("wiki20", results)
+for name in SETS:
+    table(PAGE, f"{name}, unseen", "keyphrases.json")(partial(scores_table, name))
 
 
 @table(PAGE, "seconds", "keyphrases.json")

@@ -126,7 +126,8 @@ def modules_with(what: str) -> dict[str, str]:
     Nothing is imported: some modules need packages that others do not.
     """
     texts = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")}
-    return {name: text for name, text in sorted(texts.items()) if f"\n@{what}(" in text}
+    pattern = re.compile(rf"^(?:@| {{4}}){what}\(", re.MULTILINE)
+    return {name: text for name, text in sorted(texts.items()) if pattern.search(text)}
 
 
 def import_with(what: str) -> None:

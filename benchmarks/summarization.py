@@ -20,15 +20,9 @@ from typing import Any, Literal
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
-from sumy.models.dom import ObjectDocumentModel, Paragraph
-from sumy.models.dom import Sentence as SumySentence
-from sumy.nlp.stemmers import Stemmer
-from sumy.summarizers.lex_rank import LexRankSummarizer
-from sumy.summarizers.text_rank import TextRankSummarizer
-from sumy.utils import get_stop_words
 
 from benchmarks import report
-from benchmarks.registry import measurement
+from benchmarks.registry import measurement, table
 from benchmarks.retrieval_measures import RESAMPLES, SEED
 from benchmarks.retrieval_measures import summarize as summarize_scores
 from benchmarks.retrieval_systems import minilm_path
@@ -78,34 +72,27 @@ def shuffled(sentences: list[str]) -> list[int]:
     return random.Random(f"{SEED} {sentences[0]}").sample(range(len(sentences)), len(sentences))
 
 
-class Words:
-    """A tokenizer for sumy, whose own would download data."""
+def sumy(kind: str) -> Ranking:
+    """Return a ranking by one of sumy's summarizers, "LexRank" or "TextRank"."""
+    from sumy.models.dom import ObjectDocumentModel, Paragraph, Sentence
+    from sumy.nlp.stemmers import Stemmer
+    from sumy.summarizers.lex_rank import LexRankSummarizer
+    from sumy.summarizers.text_rank import TextRankSummarizer
+    from sumy.utils import get_stop_words
 
-    def to_words(self, text: str) -> list[str]:
-        """Split a text into words."""
-        return re.findall(r"\w+", text)
+    class Words:
+        """A tokenizer, where sumy's own would download data."""
 
+        def to_words(self, text: str) -> list[str]:
+            return re.findall(r"\w+", text)
 
-class Rated:
-    """Makes a summarizer of sumy return its ratings instead of sentences."""
-
-    def _get_best_sentences(self, sentences: Any, count: int, ratings: Any) -> Any:
-        return ratings
-
-
-class LexRank(Rated, LexRankSummarizer):
-    """LexRank's ratings."""
-
-
-class TextRank(Rated, TextRankSummarizer):
-    """TextRank's ratings."""
-
-
-def sumy(rated: Any) -> Ranking:
+    summarizers = {"LexRank": LexRankSummarizer, "TextRank": TextRankSummarizer}
+    rated = summarizers[kind](Stemmer("english"))
     rated.stop_words = get_stop_words("english")
+    rated._get_best_sentences = lambda sentences, count, ratings: ratings
 
     def rank(sentences: list[str]) -> list[int]:
-        models = [SumySentence(sentence, Words()) for sentence in sentences]
+        models = [Sentence(sentence, Words()) for sentence in sentences]
         ratings = rated(ObjectDocumentModel([Paragraph(models)]), len(models))
         return sorted(range(len(models)), key=lambda i: -ratings[models[i]])
 
@@ -133,8 +120,8 @@ def load_systems(model: str | None, minilm: str) -> dict[str, System]:
     return {
         "random": partial(cut, shuffled),
         "LEAD": partial(cut, lead),
-        "LexRank": partial(cut, sumy(LexRank(Stemmer("english")))),
-        "TextRank": partial(cut, sumy(TextRank(Stemmer("english")))),
+        "LexRank": partial(cut, sumy("LexRank")),
+        "TextRank": partial(cut, sumy("TextRank")),
         "MiniLM": summarizer(Encoder.from_pretrained(minilm)),
         "ours": summarizer(Encoder.from_pretrained(model)),
     }
@@ -199,3 +186,33 @@ def summarization(
         results[name] = compare(humans, found)
     setting = {"split": "dev", "words": WORDS, "seed": SEED, "resamples": RESAMPLES}
     return {"setting": setting, "sets": results}
+
+
+def table_of(name: str, results: dict[str, Any]) -> str:
+    """Format a set, with the best means in bold."""
+    its = results["sets"][name]
+    means = {
+        measure: [one[measure]["mean"] for one in its["systems"].values()] for measure in MEASURES
+    }
+    rows = [
+        [
+            "foveate" if system == "ours" else system,
+            *(
+                "{} ({:.1f}–{:.1f})".format(
+                    report.marked(of_system[one]["mean"], means[one]), *of_system[one]["interval"]
+                )
+                for one in MEASURES
+            ),
+        ]
+        for system, of_system in its["systems"].items()
+    ]
+    less = (
+        "{:+.1f} ({:+.1f} to {:+.1f})".format(one["mean"], *one["interval"])
+        for one in map(its["ours_less_best"].__getitem__, MEASURES)
+    )
+    rows.append(["foveate less the best of the others", *(one.replace("-", "−") for one in less)])
+    return report.table(["", "ROUGE-1", "ROUGE-2", "ROUGE-L"], rows)
+
+
+for name in SETS:
+    table("numbers/summaries.md", name, "summarization.json")(partial(table_of, name))
