@@ -269,10 +269,7 @@ def table_of(results: dict[str, Any]) -> str:
     """Format the means of all systems; the best of each budget is bold."""
     columns = list(zip(*(one["mean"] for one in results["systems"].values()), strict=True))
     rows = [
-        [
-            name,
-            *(report.marked(value, its) for value, its in zip(one["mean"], columns, strict=True)),
-        ]
+        [name, *map(report.marked, one["mean"], columns)]
         for name, one in results["systems"].items()
     ]
     size = f"{results['documents']} documents, {results['questions']} questions"
