@@ -223,6 +223,8 @@ def test_accents_of_paths_and_titles_may_be_composed_or_not(index, tmp_path, sto
     index.add(folder)
     assert index.search("herring", path=normalize(typed, "Hérons"))
     assert index.search("herring", section=normalize(typed, "élevage"))
+    assert index.search("herring", where=normalize(typed, "array_has(section, 'Élevage')"))
+    assert not index.search("herring", where=normalize(typed, "NOT array_has(section, 'Élevage')"))
 
 
 def test_a_path_that_exists_is_that_file(index, folder, tmp_path, monkeypatch):

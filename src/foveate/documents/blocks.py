@@ -301,11 +301,6 @@ def check_closed(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) 
             )
 
 
-def name_set(names: str) -> frozenset[str]:
-    """Split names separated by spaces."""
-    return frozenset(names.split())
-
-
 def collapse(text: object) -> str:
     """Replace each run of whitespace with a single space; leave out soft hyphens."""
     return " ".join(_SOFT_HYPHEN.sub("", str(text)).split())

@@ -34,11 +34,7 @@ def section_blocks(parts: Sequence[Any], level: int = 1) -> Iterator[Block]:
 
 
 def _split(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
-    """Return the heading, content and subsections of a part in either form.
-
-    Raises:
-        DocumentError: It has another form. The message lacks a subject.
-    """
+    """Return the heading, content and subsections of a part in either form."""
     if isinstance(part, Mapping):
         title = part.get("title") or part.get("heading") or ""
         subsections = part.get("sections") or ()

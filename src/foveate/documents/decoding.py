@@ -264,12 +264,7 @@ def _decode_damaged(data: bytes) -> str | None:
 
 
 def _detect_encoding(data: bytes, start: int) -> str:
-    """Detect an encoding by the lines that are not ASCII.
-
-    Args:
-        data: The bytes.
-        start: Offset of the first byte that is not UTF-8.
-    """
+    """Detect an encoding by the lines that are not ASCII; UTF-8 ends at `start`."""
     from charset_normalizer import from_bytes
 
     first = data.rfind(b"\n", 0, start) + 1

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from foveate.documents.structure import DocumentError
+from foveate.documents.words import load_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,90 +75,14 @@ class Member:
     place: str | None = None
 
 
-_ODF = b"mimetypeapplication/vnd.oasis.opendocument."
+def _format(row: dict[str, Any]) -> Format:
+    """Make a format of its row in the table."""
+    marks = {key: row[key].encode() for key in ("signature", "member") if key in row}
+    lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
+    return Format(**row | marks | lists)
 
 
-def _packed(
-    name: str, description: str, suffixes: tuple[str, ...], reader: str, member: bytes
-) -> Format:
-    """Return a format whose files are ZIP archives."""
-    return Format(name, description, suffixes, f"office.{reader}", is_binary=True, member=member)
-
-
-FORMATS = {
-    format.name: format
-    for format in (
-        Format("text", "plain text", ("", ".txt", ".text", ".log"), "plain"),
-        Format("markdown", "Markdown", (".md", ".markdown", ".mdown", ".mkd", ".mdx"), "markdown"),
-        Format("rst", "reStructuredText", (".rst", ".rest"), "rst"),
-        Format("latex", "LaTeX", (".tex", ".latex", ".ltx"), "latex"),
-        Format("notebook", "Jupyter notebooks", (".ipynb",), "notebook"),
-        Format("html", "web pages", (".html", ".htm", ".xhtml"), "html", declares_encoding=True),
-        Format("jats", "JATS articles", (".jats", ".nxml"), "xml.jats", declares_encoding=True),
-        Format("tei", "TEI articles and editions", (".tei",), "xml.tei", declares_encoding=True),
-        Format("transcript", "transcripts with speakers", (), "speech.transcript"),
-        Format("vtt", "WebVTT subtitles", (".vtt",), "speech.subtitles", signature=b"WEBVTT"),
-        Format("srt", "SubRip subtitles", (".srt",), "speech.subtitles"),
-        Format("json", "meetings, texts and documents that foveate saved", (".json",), "records"),
-        Format(
-            "pdf",
-            "PDF",
-            (".pdf",),
-            "pdf",
-            is_binary=True,
-            signature=b"%PDF-",
-            options=("engine", "ocr", "ocr_language"),
-        ),
-        _packed("docx", "Word", (".docx", ".docm", ".dotx"), "docx", b"word/document.xml"),
-        _packed("odt", "OpenDocument texts", (".odt", ".ott", ".fodt"), "odt", _ODF + b"text"),
-        _packed(
-            "odp", "OpenDocument presentations", (".odp", ".fodp"), "odt", _ODF + b"presentation"
-        ),
-        _packed(
-            "pptx", "PowerPoint", (".pptx", ".pptm", ".potx"), "slides", b"ppt/presentation.xml"
-        ),
-        _packed("xlsx", "Excel", (".xlsx", ".xlsm"), "sheets", b"xl/workbook.xml"),
-        _packed(
-            "ods", "OpenDocument spreadsheets", (".ods", ".fods"), "odt", _ODF + b"spreadsheet"
-        ),
-        Format(
-            "msg",
-            "messages of Outlook",
-            (".msg",),
-            "office.outlook",
-            is_binary=True,
-            extra="office",
-            requires=("kreuzberg",),
-        ),
-        Format("rtf", "Rich Text", (".rtf",), "office.rtf", is_binary=True, signature=b"{\\rtf"),
-        _packed("epub", "e-books", (".epub",), "epub", b"META-INF/container.xml"),
-        Format("email", "e-mail messages", (".eml",), "mail.message", is_binary=True),
-        Format(
-            "mbox",
-            "mailboxes, a document for each thread",
-            (".mbox", ".mbx"),
-            "mail.mailbox",
-            is_binary=True,
-            is_collection=True,
-        ),
-        Format(
-            "jsonl",
-            "JSON Lines and JSON arrays, a document for each record",
-            (".jsonl", ".ndjson"),
-            "records",
-            is_collection=True,
-        ),
-        Format(
-            "csv",
-            "tables of texts, a document for each row",
-            (".csv", ".tsv"),
-            "csv",
-            is_collection=True,
-        ),
-        Format("zip", "ZIP archives", (".zip",), "archive", is_binary=True, is_collection=True),
-        Format("tar", "TAR archives", (".tar",), "archive", is_binary=True, is_collection=True),
-    )
-}
+FORMATS = {row["name"]: _format(row) for row in load_words("formats")["formats"]}
 
 
 def check_text_format(name: str) -> Format:

@@ -5,11 +5,13 @@ writes. Parentheses and braces stand wherever the text could be read in two ways
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from html import unescape
 from typing import Any, NamedTuple
+from unicodedata import normalize
 from xml.etree.ElementTree import Element
+
+from foveate.documents.words import load_words
 
 _HIDDEN = frozenset({"annotation", "annotation-xml", "mphantom", "none", "mprescripts"})
 _CHARACTERS = dict.fromkeys(range(0x2061, 0x2065)) | {0x2212: "-", 0xA0: " "}  # for `str.translate`
@@ -31,31 +33,16 @@ _NOT_SHOWN = re.compile(r"\\(?:label|tag)\*?\s*\{[^{}]*\}|\\(?:notag|nonumber)\b
 _ALIGNED = re.compile(r"\\(?:begin|end)\{(?:split|aligned|gathered|alignedat)\}(?:\[\w\]|\{\d\})?")
 _GRID = re.compile(r"\\begin\{(?:\w*matrix\*?|cases|array)\}")
 _OMML = {  # elements of Word, and the element and the parts of the same in MathML
-    "f": ("mfrac", ("num", "den")),
-    "sSub": ("msub", ("e", "sub")),
-    "sSup": ("msup", ("e", "sup")),
-    "sSubSup": ("msubsup", ("e", "sub", "sup")),
-    "limLow": ("munder", ("e", "lim")),
-    "limUpp": ("mover", ("e", "lim")),
-    "func": ("mrow", ("fName", "e")),
-    "m": ("mtable", ("mr",)),
-    "mr": ("mtr", ("e",)),
-    "eqArr": ("mtable", ("e",)),
+    name: (tag, parts) for name, (tag, *parts) in load_words("office")["word"]["formulas"].items()
 }
 
 
 class _Part(NamedTuple):
-    """A part of a formula.
-
-    Attributes:
-        text: As it is written.
-        is_atom: Whether it stays together whatever is next to it: a symbol, or in parentheses.
-        is_open: Whether a letter or digit after it would seem to belong to it.
-    """
+    """A part of a formula as it is written."""
 
     text: str
-    is_atom: bool = True
-    is_open: bool = False
+    is_atom: bool = True  # stays together whatever is next to it: a symbol, or in parentheses
+    is_open: bool = False  # a letter or digit after it would seem to belong to it
 
 
 def from_mathml(element: Any) -> str:
@@ -104,24 +91,15 @@ def _name(element: Any) -> str:
     return str(element.tag).rpartition("}")[2].rpartition(":")[2]
 
 
-def _plain(letter: re.Match[str]) -> str:
-    return unicodedata.normalize("NFKC", letter[0])
-
-
 def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
-    """Write an element.
-
-    Args:
-        node: The element.
-        depth: Number of elements around it.
-        is_inner: Whether it is within a fraction, a script or the like.
-    """
+    """Write an element at a depth; `is_inner` is that it is within a fraction, a script or such."""
     name = _name(node)
     children = [one for one in node if isinstance(one.tag, str) and _name(one) not in _HIDDEN]
     if depth > _DEEPEST:
         return _Part("".join(node.itertext()).translate(_CHARACTERS))
     if not children:
-        shown = _STYLED.sub(_plain, unescape(node.text or "")).translate(_CHARACTERS).lstrip("\\")
+        shown = _STYLED.sub(lambda letter: normalize("NFKC", letter[0]), unescape(node.text or ""))
+        shown = shown.translate(_CHARACTERS).lstrip("\\")
         is_space = name == "mspace" or name == "mtext"
         if name == "mspace":
             shown = "; " if node.get("linebreak") == "newline" else " "
@@ -131,7 +109,8 @@ def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
     if name == "mfrac" and len(parts) == 2:
         if node.get("linethickness", "").rstrip("pxtem% ") in ("0", "0.0"):
             return _Part(f"({parts[0].text} choose {parts[1].text})")
-        return _Part(f"{_factor(parts[0])}/{_atom(parts[1])}", is_atom=False, is_open=True)
+        above = parts[0].text if _PRODUCT.fullmatch(parts[0].text) else _atom(parts[0])
+        return _Part(f"{above}/{_atom(parts[1])}", is_atom=False, is_open=True)
     if name == "msqrt":
         return _Part(f"√{_atom(_row(parts, is_inner=True))}", is_open=True)
     if name == "mroot" and len(parts) == 2:
@@ -143,7 +122,7 @@ def _write(node: Any, depth: int, *, is_inner: bool) -> _Part:
     if name == "mover" and len(parts) == 2 and (accent := _ACCENTS.get(parts[1].text)):
         base = parts[0].text
         is_letter = len(base) == 1
-        return _Part(unicodedata.normalize("NFC", base + accent) if is_letter else base)
+        return _Part(normalize("NFC", base + accent) if is_letter else base)
     if name in ("msup", "mover") and len(parts) == 2:
         return _scripted(parts[0], None, parts[1])
     if name in ("msubsup", "munderover") and len(parts) == 3:
@@ -211,11 +190,6 @@ def _braced(part: _Part, *, always: bool) -> str:
 
 def _atom(part: _Part) -> str:
     return part.text if part.is_atom else f"({part.text})"
-
-
-def _factor(part: _Part) -> str:
-    """Write what stands before a slash: a product needs no parentheses."""
-    return part.text if _PRODUCT.fullmatch(part.text) else _atom(part)
 
 
 def _from_omml(element: Any, depth: int) -> Iterator[Element]:

@@ -6,39 +6,22 @@ readers to judge.
 
 import re
 
-_ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
-_FOREIGN_ORDINALS = (
-    r"(?:erst|zweit|dritt|viert|fünft|sechst|sieben?t|acht|neunt|zehnt|elft|zwölft)e[rs]?"
-    r"|premi(?:er|ère)|seconde?|(?:deux|trois|quatr|cinqu|six|sept|huit|neuv|dix)ième"
-    r"|primer[oa]?|segund[oa]|tercer[oa]?|cuart[oa]|quint[oa]|sext[oa]|séptim[oa]|octav[oa]"
-    r"|noven[oa]|décim[oa]|primeir[oa]|terceir[oa]|quart[oa]|prim[oa]|second[oa]|terz[oa]|sest[oa]"
-    r"|перв(?:ая|ый)|втор(?:ая|ой)|трет(?:ья|ий)|четв[её]рт(?:ая|ый)|пят(?:ая|ый)|шест(?:ая|ой)"
-)
-_UNITS = "one|two|three|four|five|six|seven|eight|nine"
+from foveate.documents.words import alternatives, load_words
+
+_WORDS = load_words("headings")
+_ORDINALS = alternatives(_WORDS["ordinals"])
+_FOREIGN_ORDINALS = alternatives(_WORDS["foreign_ordinals"])
+_UNITS = alternatives(_WORDS["units"])
 NUMBER_WORDS = (
-    rf"{_UNITS}|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
-    rf"(?:twenty|thirty|forty|fifty)(?:[- ](?:{_UNITS}))?"
+    rf"{_UNITS}|{alternatives(_WORDS['teens'])}|"
+    rf"(?:{alternatives(_WORDS['tens'])})(?:[- ](?:{_UNITS}))?"
 )
 _NUMBER = (
     r"(?:\d{1,3}(?:\.\d{1,3})*(?:er|re|º|ª)?|[ivxlcdm]{1,9}(?:er|re)?|"
     rf"(?:the )?(?:{_ORDINALS}|last)|{NUMBER_WORDS}|{_FOREIGN_ORDINALS})"
 )
 CHINESE_NUMBER = r"第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*"
-PART_WORDS = {  # by what they are called in English
-    "volume": "volume band tome tomo",
-    "book": "book buch livre libro livro книга الكتاب",
-    "part": "part teil partie parte deel часть раздел الباب القسم الجزء",
-    "title": "title titre título titel titolo",
-    "chapter": "chapter kapitel chapitre capítulo capitolo capo hoofdstuk глава الفصل",
-    "section": "section sec. abschnitt sección sezione seção afdeling المبحث",
-    "act": "act akt acte acto",
-    "scene": "scene szene scène escena",
-    "canto": "canto gesang chant",
-    "letter": "letter brief lettre carta",
-    "article": "article art. artikel artículo articolo artigo статья المادة مادة",
-    "annex": "annex appendix anhang anlage annexe anexo allegato schedule exhibit attachment "
-    "apéndice appendice приложение",
-}
+PART_WORDS: dict[str, str] = _WORDS["parts"]  # by what they are called in English
 _PART_NAMES = {word: name for name, words in PART_WORDS.items() for word in words.split()}
 LAW_PARTS = frozenset(f"{PART_WORDS['section']} {PART_WORDS['article']}".split())
 """What sections and articles are called; their text may begin right after their number."""
@@ -87,28 +70,9 @@ PART_BEFORE = re.compile(
 """The name and the number of a part that a heading begins with: "Chapter 3" of "Chapter 3 Eels"."""
 
 _PARAGRAPH = re.compile(r"§{1,2}\s*\d{1,4}\s?[a-z]?(?:\s*[.:–—-]?\s+[(\w].*)?")
-_NAMES_OF_SECTIONS = (
-    "abstract summary preamble introduction introductory preface foreword prologue epilogue "
-    "afterword postscript dedication conclusion conclusions acknowledgments acknowledgements "
-    "references bibliography appendix annex "
-    "zusammenfassung präambel einleitung einführung vorwort nachwort danksagung literatur "
-    "literaturverzeichnis anhang "
-    "résumé préambule préface avant-propos bibliographie références remerciements annexe annexes "
-    "épilogue "
-    "resumen introducción prólogo epílogo conclusión conclusiones bibliografía referencias "
-    "agradecimientos "
-    "摘要 序 序言 前言 引言 绪论 緒論 结论 結論 参考文献 參考文獻 致谢 附录 附錄 概要 要旨 "
-    "はじめに おわりに 序章 終章 まとめ 謝辞 付録"
-)
-_NAMES = _NAMES_OF_SECTIONS.split()
-_PAPER_NAMES = (  # of sections of papers, which are words like others elsewhere
-    *("background", "conclusions and future work", "discussion", "evaluation", "future work"),
-    *("materials and methods", "methods", "related work", "results"),
-)
-_OTHER_NAMES = (  # that need the looks of a heading, too
-    *("acknowledgment", "acknowledgement", "appendices", "glossary", "index", "recitals"),
-)
-TERMS = ("categories and subject descriptors", "general terms", "keywords", "index terms")
+_NAMES = _WORDS["sections"].split()
+_PAPER_NAMES: list[str] = _WORDS["paper_sections"]
+TERMS: list[str] = _WORDS["terms"]
 """The names of lists of terms above a paper."""
 
 _NAMED = re.compile(
@@ -118,33 +82,16 @@ _NAMED = re.compile(
 )
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _KEYS = frozenset(
-    _NOT_LETTERS.sub("", name) for name in (*_NAMES, *_PAPER_NAMES, *_OTHER_NAMES, *TERMS)
+    _NOT_LETTERS.sub("", name)
+    for name in (*_NAMES, *_PAPER_NAMES, *_WORDS["other_sections"].split(), *TERMS)
 )
 _REFERENCES = re.compile(
-    r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?"
-    r"(?:(?:(?:normative|informative) ?)?references(?: ?and ?notes)?|bibliography"
-    r"|literature(?: ?cited)?|works ?cited|literatur(?:verzeichnis)?|quellenverzeichnis"
-    r"|bibliographie|références|bibliograf[ií]a|referencias|литература|список ?литературы"
-    r"|参考文献|參考文獻)\W*",
-    re.IGNORECASE,
+    rf"\W*(?:\d{{1,2}}(?:\.\d{{1,2}})*\.?\s+)?(?:{alternatives(_WORDS['references'])})\W*", re.I
 )
-_CONTENTS = re.compile(
-    r"(?:(?:brief|full|detailed) ?)?"
-    r"(?:(?:table|list) ?of ?(?:contents|tables|figures|examples)|contents)"
-    r"|inhalt(?:sverzeichnis|sübersicht)?|(?:tabellen|abbildungs)verzeichnis"
-    r"|table ?des ?mati[èe]res|sommaire|liste ?des ?(?:tableaux|figures|illustrations)"
-    r"|[íi]ndice(?: ?general| ?de ?(?:contenidos?|tablas|figuras|cuadros))?"
-    r"|(?:tabla ?de ?)?contenidos?|lista ?de ?(?:tablas|figuras)|sommario|inhoud(?:sopgave)?"
-    r"|содержание|оглавление|目\s*[录錄次]|(?:表格|插图|图|表)(?:清单|目录|列表)|[図表]目次"
-    r"|[図表](?:の一覧|一覧)",
-    re.IGNORECASE,
-)
+_CONTENTS = re.compile(alternatives(_WORDS["contents"]), re.IGNORECASE)
 _MAX_CONTENTS = 40  # characters of the heading of a table of contents
 _TITLE_BEHIND = re.compile(r"\S+\s+\S+\s*[.:–—-]?\s*")  # the part and its number
-SMALL_WORDS = re.compile(
-    r"about|between|from|into|over|than|that|their|through|under|upon|with|without"
-    r"|nach|oder|über|unter|zwischen|avec|dans|entre|leur|pour|sans|para"
-)
+SMALL_WORDS = re.compile(alternatives(_WORDS["small_words"]))
 """The words of more than three letters that titles write without capitals."""
 END_OF_SENTENCE = ".,;:!?。，；：！？"
 
@@ -230,12 +177,16 @@ def heading_kind(heading: str, *, is_line: bool) -> str:
     return ""
 
 
+def long_words(text: str) -> list[str]:
+    """Return the words that begin in capitals in a title, small ones among them."""
+    return [word for word in text.split() if len(word) > 3 and word[0].isalpha()]
+
+
 def _ends_sentence(shown: str) -> bool:
     """Return whether the text after a number is a sentence: Section 2. The Buyer pays."""
     title = _TITLE_BEHIND.sub("", shown, count=1)
-    words = [word for word in title.split() if len(word) > 3 and word[0].isalpha()]
-    capitals = sum(word[0].isupper() for word in words)
-    is_title = 2 * capitals > len(words) and ". " not in title
+    words = long_words(title)
+    is_title = 2 * sum(word[0].isupper() for word in words) > len(words) and ". " not in title
     return title[-1:] in (*END_OF_SENTENCE, "؛", "،") and not is_title
 
 
@@ -246,6 +197,5 @@ def _is_title(shown: str) -> bool:
 
 def is_title_case(shown: str) -> bool:
     """Return whether a line is of a few words, or most of its long words begin in capitals."""
-    words = shown.split()
-    long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
-    return len(words) < 4 or 2 * sum(word[0].isupper() for word in long_words) > len(long_words)
+    words = long_words(shown)
+    return len(shown.split()) < 4 or 2 * sum(word[0].isupper() for word in words) > len(words)

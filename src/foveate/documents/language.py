@@ -5,23 +5,16 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+from foveate.documents.words import load_words
+
 _SAMPLE = 20_000  # characters that decide
 _MIN_LETTERS = 30  # shorter texts say too little
 _MIN_PROBABILITY = 0.8
 FALLBACK = "en"
-_ALIKE = {  # languages in which short texts look like those in a more frequent one
-    "zh": ("wuu", "yue"),
-    "ru": ("be", "bg", "mk", "uk"),
-    "es": ("an", "ast", "ext", "gl"),
-    "pt": ("ext", "gl", "mwl"),
-}
+_WORDS = load_words("languages")
+_ALIKE = {language: rare.split() for language, rare in _WORDS["alike"].items()}
+_ENGLISH = frozenset(_WORDS["english"].split())
 
-_ENGLISH = frozenset(
-    (
-        *("and", "are", "been", "from", "has", "have", "its", "should", "that", "the", "their"),
-        *("they", "this", "were", "which", "with", "would"),
-    )
-)
 _MIN_ENGLISH = 0.07  # share of the letters in these words: in running text some 0.1
 _MAX_OTHER_LETTERS = 0.03  # share of the text that is letters such as ä or 鱼
 _DIVIDED = 600  # characters of a text whose parts must all be English, since texts may be mixed

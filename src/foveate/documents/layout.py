@@ -70,14 +70,9 @@ class Layout:
         )
         pages = self.pages[first:last][begins].tolist()
         return tuple(
-            Box(page, *map(_rounded, corner))
+            Box(page, *(round(points, 2) for points in corner))  # finer than any printer
             for page, corner in zip(pages, corners.tolist(), strict=True)
         )
-
-
-def _rounded(points: float) -> float:
-    """Round to a hundredth of a point, which is finer than any printer."""
-    return round(points, 2)
 
 
 def pack_layout(layout: Layout) -> dict[str, Any]:

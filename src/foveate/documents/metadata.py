@@ -9,32 +9,16 @@ from datetime import date
 from itertools import chain
 
 from foveate.documents.blocks import collapse
+from foveate.documents.words import alternatives, load_words
 
 _LONGEST = 200  # characters of a name, and of a date with its time and time zone
 _LONGEST_LIST = 20_000  # characters of a field that lists names
 _ISO_DATE = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
-_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
+_WORDS = load_words("names")
+_WEEKDAY = rf"(?:(?:{alternatives(_WORDS['weekdays'])})(?:day)?\.?,?\s+)?"
 _TIME = r"(?:(?:T|,?\s+(?:at\s+)?)\d{1,2}:\d\d.*)?"
 _MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january jan januar jänner janvier janv enero ene",
-            "february feb februar februar février févr fév febrero",
-            "march mar märz mrz mär mars marzo",
-            "april apr avril avr abril abr",
-            "may mai mayo",
-            "june jun juni juin junio",
-            "july jul juli juillet juil julio",
-            "august aug août aout agosto ago",
-            "september sep sept septembre septiembre",
-            "october oct oktober okt octobre octubre",
-            "november nov novembre noviembre",
-            "december dec dezember dez décembre déc diciembre dic",
-        ),
-        1,
-    )
-    for name in names.split()
+    name: number for number, names in enumerate(_WORDS["months"], 1) for name in names.split()
 }
 _DATES = tuple(
     re.compile(pattern + _TIME, re.IGNORECASE)
@@ -59,19 +43,8 @@ _MARKS = re.compile(r"[\s,;:*†‡§¶∗⋆#^\d¹²³⁰-⁹–-]+\Z|\A[\s,;:*
 _BY = re.compile(r"\A\s*[Bb]y:?\s+")
 _LISTED = re.compile(r"\s*[;；、，]\s*")
 _JOINED = re.compile(r"\s*,\s*(?:(?:and|und|et|&)\s+)?|\s+(?:and|und|et|&)\s+")
-_INSTITUTION = re.compile(
-    r"\b(?:universi[a-z]+|università|université|universität|institut[a-z]*|department|dept|faculty|"
-    r"college|school|laborator[a-z]+|cent(?:er|re)|hospital|academy|company|corporation|inc|ltd|gmbh|"
-    r"foundation|ministry|agency|association|committee|society|group|team|of|for|the|für|pour)\b",
-    re.IGNORECASE,
-)
-_PLACEHOLDERS = frozenset(  # that programs write where no author is given
-    (
-        *("unknown", "user", "admin", "administrator", "author", "authors", "owner", "root"),
-        *("windows user", "microsoft office user", "office user", "python-docx", "none", "null"),
-        *("unspecified", "n/a", "unknown author"),
-    )
-)
+_INSTITUTION = re.compile(rf"\b(?:{alternatives(_WORDS['institutions'])})\b", re.IGNORECASE)
+_PLACEHOLDERS = frozenset(_WORDS["placeholders"])
 
 
 def is_date(text: str) -> bool:

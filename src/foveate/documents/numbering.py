@@ -11,7 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse
-from foveate.documents.headings import LAW_PARTS_PATTERN, SMALL_WORDS, is_name, is_part
+from foveate.documents.headings import (
+    LAW_PARTS_PATTERN,
+    SMALL_WORDS,
+    is_name,
+    is_part,
+    long_words,
+)
 from foveate.documents.numerals import roman_number
 from foveate.documents.sentences import split_sentences
 
@@ -36,23 +42,14 @@ _MAX_TITLE = 100  # characters
 
 @dataclass(slots=True)
 class _Clause:
-    """A block that begins with a number.
+    """A block that begins with a number."""
 
-    Attributes:
-        index: Index of the block.
-        word: What the number counts, such as "section"; empty if the text does not say.
-        number: The number, from the outside in.
-        end: Where the heading ends in the block's text.
-        begin: Where the text begins; the length of the block's text if it is a heading alone.
-        is_titled: Whether the heading has a title behind the number.
-    """
-
-    index: int
-    word: str
-    number: tuple[int, ...]
-    end: int
-    begin: int
-    is_titled: bool
+    index: int  # of the block
+    word: str  # what the number counts, such as "section"; empty if the text does not say
+    number: tuple[int, ...]  # from the outside in
+    end: int  # where the heading ends in the block's text
+    begin: int  # where the text begins; its length if the block is a heading alone
+    is_titled: bool  # whether there is a title behind the number
 
     @property
     def kind(self) -> tuple[str, int]:
@@ -144,8 +141,7 @@ def _is_sentence(text: str, start: int, title: re.Match[str]) -> bool:
 
 def _reads_like_title(words: str) -> bool:
     """Return whether all words begin in capitals, except small ones."""
-    long_words = [word for word in words.split() if len(word) > 3 and word[0].isalpha()]
-    capitals = [word for word in long_words if not SMALL_WORDS.fullmatch(word)]
+    capitals = [word for word in long_words(words) if not SMALL_WORDS.fullmatch(word)]
     return (
         words[:1].isupper()
         and len(words) <= _MAX_TITLE

@@ -5,16 +5,12 @@ The mark of a note or reference leaves the text: "As shown<sup>1</sup>, it rose.
 
 import re
 
-from foveate.documents.blocks import MappedText, name_set
+from foveate.documents.blocks import MappedText
+from foveate.documents.words import load_words, name_set
 
-_UNITS = name_set(
-    "m cm mm km dm nm µm μm pm fm ft in yd mi s ms µs min h hr sec kg g mg mol K J N Pa kPa MPa "
-    "V A W Hz eV keV MeV GeV rad deg inch foot feet metre metres meter meters px cmH kcal cal "
-    "gal log ln sin cos tan sinh cosh tanh exp max det sec cot"
-)
-_SHORT_WORDS = name_set(
-    "am an as at be by do go he if is it me my no of on or so to up us we an da du er es ist wo zu "
-    "de en et il la le là ou où un una di el lo se si su"
+_WORDS = load_words("scripts")
+_UNITS, _SHORT_WORDS, _ELEMENTS = (
+    name_set(_WORDS[kind]) for kind in ("units", "short_words", "elements")
 )
 _WORD = re.compile(r"[^\W\d_]+\.?$")
 _YEAR = re.compile(r"(?<![\d.,])(?:1[5-9]|20)\d\d$")
@@ -28,11 +24,6 @@ _PLAIN = re.compile(r"[+−-]?\d+|[^\W_]+|[+*∗'′°−-]|\d+[+−-]")
 _MEANS = re.compile(r"[^\W_]|[+*∗'′°−∞⊤⊥-]")
 _VARIABLE = re.compile(r"[nkijmpqstxyzNTHD]|[α-ω]|[*†′]")
 _CHEMICAL = re.compile(r"(?:^|[^A-Za-z])(?:[A-Z][a-z]?\d*|[()])+$")
-_ELEMENTS = name_set(
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As "
-    "Se Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Nd W Re Os Ir Pt "
-    "Au Hg Tl Pb Bi Po Rn Ra Th U Pu"
-)
 _ELEMENT = re.compile(r"[A-Z][a-z]?")
 _LOOKED_AT = 40  # characters before a script
 

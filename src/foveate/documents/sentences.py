@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from foveate.documents.abbreviations import BEFORE_NAMES, BEFORE_NUMBERS, ORDINALS, WORDS
+from foveate.documents.words import load_words, name_set
 
 MAX_LENGTH = 1_000  # characters of a sentence; longer ones are cut
 
@@ -61,35 +61,20 @@ _CLAUSE = re.compile(r"[;；]\s*|[:：,，、–—]\s+|[，、：]|\s[–—]\s
 _MIN_CLAUSE = MAX_LENGTH // 2
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Abbreviations after which no sentence ends before a name, a number or a small letter.
-_BEFORE_NAMES = _words(
-    "capt. cllr. col. dr. dra. gen. gov. hon. hrn. lt. m. messrs. mgr. mlle. mm. mme. mmes. mr. "
-    "mrs. ms. prof. rev. sen. sgt. sr. sra. srta. st. ste. supt. dipl.-ing. ets. cf. vgl. bzw. ca. "
-    "evtl. excl. gem. ggf. incl. inkl. insb. sog. zzgl. z.b. d.h. e.g. i.e. viz. vs. approx. az. "
-    "beschl. urt."
-)
-_BEFORE_NUMBERS = _words(
-    "abb. abs. amdt. anm. ann. app. approx. art. arts. bd. ca. cap. ch. chap. chs. eq. eqs. ex. "
-    "fig. figs. fn. hrsg. kap. lib. n. no. nos. nr. núm. núms. op. p. pág. págs. par. pp. pt. ref. "
-    "refs. rn. s. sec. secs. sect. tab. tabs. tel. thm. vol. vols. z. ziff. jan. feb. mar. apr. "
-    "jun. jul. aug. sep. sept. oct. okt. nov. dec. dez."
-)
-_BEFORE_SMALL = _words(
-    "al. bull. cass. civ. crim. etc. usw. usf. resp. ff. f. et. inc. ltd. co. corp. ed. eds."
+_WORDS = load_words("abbreviations")
+_BEFORE_NAMES, _BEFORE_NUMBERS, _BEFORE_SMALL = (
+    name_set(_WORDS[before]) for before in ("before_names", "before_numbers", "before_small")
 )
 _CURRENCIES = "$€£¥₹₽"
-_FRENCH = _words("m. mm.")
-_FRENCH_CODES = _words("A. D. L. R.")  # before the numbers of articles: L. 121-1
-_NO_WORDS = _words("")
-_NAMES = {language: _words(words) for language, words in BEFORE_NAMES.items()}
-_NUMBERS = {language: _words(words) for language, words in BEFORE_NUMBERS.items()}
+_FRENCH = name_set("m. mm.")
+_FRENCH_CODES = name_set("A. D. L. R.")  # before the numbers of articles: L. 121-1
+_NO_WORDS = name_set("")
+_ORDINALS = name_set(_WORDS["ordinals"])
+_NAMES = {language: name_set(words) for language, words in _WORDS["names"].items()}
+_NUMBERS = {language: name_set(words) for language, words in _WORDS["numbers"].items()}
 _NUMBER = re.compile(r"\d{1,4}\.$")
 _ENDS = {  # where a sentence ends although the library does not say so
-    "en": re.compile(rf"\b(?:{'|'.join(sorted(WORDS))})\.\s+(?=[A-Z][a-z])"),
+    "en": re.compile(rf"\b(?:{_WORDS['english_words'].replace(' ', '|')})\.\s+(?=[A-Z][a-z])"),
     "km": re.compile(r"[។៕]\s*"),
     "ru": re.compile(r"(?:\b(?:т\. ?[дп]|др|пр)|\d\s?гг?)\.\s+(?=[А-ЯЁ])"),
 }
@@ -181,7 +166,7 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             or (last in _BEFORE_SMALL and following[0].islower())
             or (language == "fr" and word and word[0] in _FRENCH_CODES and following[0].isdigit())
             or _is_abbreviation(last, text, end - len(last), following[0], language)
-            or (language in BEFORE_NAMES and text[start].isupper() and following[0].islower())
+            or (language in _NAMES and text[start].isupper() and following[0].islower())
             or _LEGAL.search(text, max(start, end - 20), end) is not None
             or _is_cited(text, start, end)
             or (last in ("fed.", "pub.") and _LEGAL_NEXT.match(text, end) is not None)
@@ -195,7 +180,7 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
 
 def _is_abbreviation(word: str, text: str, start: int, following: str, language: str) -> bool:
     """Return whether a word is an abbreviation of a language, after which a sentence goes on."""
-    if language in ORDINALS and following.islower() and _NUMBER.fullmatch(word):
+    if language in _ORDINALS and following.islower() and _NUMBER.fullmatch(word):
         return True
     if word in _NUMBERS.get(language, _NO_WORDS) and (following.isdigit() or following in "№§"):
         return True

@@ -3,6 +3,7 @@
 import fnmatch
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import index
@@ -12,6 +13,8 @@ from typing import Any, TypedDict
 from unicodedata import normalize
 
 from foveate.index.engine import Engine
+
+_NAMES_FILE = re.compile(r"\b(?:source|file)\b")
 
 
 class Conditions(TypedDict, total=False):
@@ -23,10 +26,11 @@ class Conditions(TypedDict, total=False):
             library in Qdrant, a filter of Qdrant in JSON.
         path: Only the file at this path, the files in this folder, or those that match this
             pattern. What is no path on this machine is compared with the end or any folder of the
-            documents' paths, which are absolute: `minutes.txt`, `papers`, `papers/*.pdf`. Accents
-            may be composed or not.
+            documents' paths, which are absolute: `minutes.txt`, `papers`, `papers/*.pdf`.
         section: Only sections whose title contains this (ignoring case), and their subsections.
         document: Only the document with this number; several may have the same name.
+
+    Accents may be composed or not, except in what `where` compares with `source` or `file`.
     """
 
     where: str | Sequence[str] | None
@@ -50,8 +54,9 @@ def as_condition(
     """
     if (where, path, section, document) == (None,) * 4:
         return None
+    given = [where] if isinstance(where, str) else where or ()
     return engine.condition(
-        [where] if isinstance(where, str) else where or (),
+        [one if _NAMES_FILE.search(one) else normalize("NFC", one) for one in given],
         None if path is None else fspath(path),
         section,
         None if document is None else index(document),
@@ -67,8 +72,7 @@ def as_sql(
         joined.append(f"regexp_like(source, {quote(_path_pattern(path))})")
     if section is not None:
         titles = "lower(array_to_string(section, ' › '))"
-        forms = (f"contains({titles}, {quote(form)})" for form in _forms(section.lower()))
-        joined.append(" OR ".join(forms))
+        joined.append(f"contains({titles}, {quote(normalize('NFC', section.lower()))})")
     if document is not None:
         joined.append(f"document = {document}")
     return " AND ".join(f"({condition})" for condition in joined)
@@ -107,17 +111,12 @@ def quote(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _forms(text: str) -> set[str]:
-    """Return a text with its accents as it has them, composed and decomposed."""
-    return {text, normalize("NFC", text), normalize("NFD", text)}
-
-
 def _path_pattern(path: str) -> str:
     """Return a regular expression of the names of documents at a path, in a folder, or the like."""
     names = [glob.escape(os.path.normpath(path)), os.path.normpath(path)]
     if Path(path).exists():
         names = [glob.escape(os.path.abspath(path))]  # noqa: PTH100 (resolve would follow links)
-    names = [form for name in names for form in _forms(name)]
+    names += [normalize(form, name) for form in ("NFC", "NFD") for name in names]
     folders = ("",) if os.path.isabs(names[0]) else ("", f"*{os.sep}")  # noqa: PTH117
     parts = ("", f"{os.sep}*", ":*")  # of a folder or an archive; a record
     patterns = [folder + name + part for name in names for folder in folders for part in parts]

@@ -9,6 +9,7 @@ from itertools import chain
 from operator import index
 from pathlib import PurePath
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,8 @@ SPAN_COLUMNS = ("source", "text", "section", "start", "end", "page", "place", "s
 def make_rows(documents: Sequence[tuple[FileRecord, int, Document]]) -> pa.Table:
     """Return the rows of some documents, numbered from 0, without their vectors.
 
-    Those of a document are in the order of `foveate.index.schema`.
+    Those of a document are in the order of `foveate.index.schema`. Accents are composed (NFC), as
+    conditions expect.
 
     Args:
         documents: The file that each comes from, its position in that file, and the document.
@@ -60,8 +62,8 @@ def _records(
         "source": document.name,
         "file": file.name,
         "member": member,
-        "title": document.title,
-        "authors": list(document.authors),
+        "title": normalize("NFC", document.title),
+        "authors": [normalize("NFC", author) for author in document.authors],
         "date": document.date,
         "language": document.language,
         "format": PurePath(file.name).suffix.lower().removeprefix(".") or None,
@@ -128,9 +130,9 @@ def _place(number: int, level: Level, position: int, span: Span) -> dict[str, An
         "key": int(pack_keys(number, level, position)),
         "level": level,
         "position": position,
-        "text": span.text,
-        "speaker": span.speaker,
-        "section": list(span.path),
+        "text": normalize("NFC", span.text),
+        "speaker": span.speaker and normalize("NFC", span.speaker),
+        "section": [normalize("NFC", title) for title in span.path],
         "start": span.start,
         "end": span.end,
         "page": span.page,

@@ -39,7 +39,6 @@ from foveate.documents.blocks import (
     check_closed,
     definition_blocks,
     lift_title,
-    name_set,
 )
 from foveate.documents.metadata import first_date, names_in, split_names
 from foveate.documents.readers.html import read_fragment
@@ -48,6 +47,7 @@ from foveate.documents.readers.plain.preformatted import table_rows
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
+from foveate.documents.words import load_words, name_set
 
 _FRONT_MATTER = re.compile(  # that of YAML begins with a field: a rule may begin a text, too
     r"(?:---[ \t]*\r?\n(?=\s*(?:---|\.\.\.)|(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*[^\s#:][^:\n]*:\s)"
@@ -87,15 +87,8 @@ _MODULE = re.compile(
 _FORMULA_SIGN = re.compile(r"[\\^_=<>+]|^\w$")
 _GRID_BORDER = re.compile(r"\+(?:[-=:]+\+)+")
 _DASHES = re.compile(r"-{2,}(?: +-{2,})+")
-_DIRECTIVES = name_set(  # of MyST, whose content is Markdown
-    "admonition attention caution danger error hint important note seealso tip warning topic "
-    "sidebar margin epigraph pull-quote dropdown details card grid grid-item grid-item-card "
-    "tab-set tab-item div versionadded versionchanged deprecated exercise solution theorem "
-    "lemma proof definition proposition corollary remark example figure aside blockquote "
-    "prf:theorem prf:lemma prf:proof prf:definition prf:example prf:remark"
-)
-_SKIPPED = name_set(
-    "toctree image include literalinclude bibliography contents tableofcontents raw"
+_DIRECTIVES, _SKIPPED = (  # those whose content is Markdown, and those that are left out
+    name_set(load_words("directives")["markdown"][kind]) for kind in ("prose", "skipped")
 )
 _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
 _MIN_ENTRIES = 3  # of a table of contents

@@ -15,14 +15,11 @@ from foveate.documents.formats import FORMATS, Format, Member
 from foveate.documents.metadata import names_in, parse_date
 from foveate.documents.readers.speech import meeting
 from foveate.documents.structure import DocumentError, NotADocumentError
+from foveate.documents.words import load_words
 
-TEXT_FIELDS = (
-    *("text", "content", "contents", "body", "article", "document", "passage", "abstract"),
-    *("description", "message", "comment"),
+TEXT_FIELDS, TITLE_FIELDS, AUTHOR_FIELDS, DATE_FIELDS = (
+    load_words("fields")["records"][kind] for kind in ("text", "title", "author", "date")
 )
-TITLE_FIELDS = ("title", "heading", "headline", "subject", "name", "id")
-AUTHOR_FIELDS = ("authors", "author", "creator", "byline")
-DATE_FIELDS = ("date", "published", "publication_date", "date_published", "year")
 
 
 def find_field(names: Sequence[str], wanted: Sequence[str]) -> int | None:

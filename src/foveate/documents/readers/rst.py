@@ -28,13 +28,13 @@ from foveate.documents.blocks import (
     collapse,
     compose_text,
     lift_title,
-    name_set,
 )
 from foveate.documents.metadata import clean_names, first_date, split_names
 from foveate.documents.numerals import format_number
 from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
 from foveate.documents.structure import DocumentError
+from foveate.documents.words import load_words, name_set
 
 _PEP = re.compile(r"\s*PEP:[ \t]*\d")
 _ROLE = re.compile(r"(?::[\w:.+-]+:)?`[~!]?(.*?)(?:\s*<[^<>]*>)?`(?::[\w:.+-]+:)?", re.DOTALL)
@@ -44,47 +44,14 @@ _OPENING = re.compile(  # of what docutils seeks the end; and what is within a r
 )
 _CLOSING = re.compile(r"(?<=[^\s*`|])[*`|](?!\w)")
 _OPTION = re.compile(r"\s*:[\w-]+:")
-_HIDDEN = (
-    nodes.attribution,
-    nodes.classifier,
-    nodes.comment,
-    nodes.field_name,
-    nodes.image,
-    nodes.label,
-    nodes.option_group,
-    nodes.pending,
-    nodes.raw,
-    nodes.rubric,
-    nodes.substitution_definition,
-)
+_WORDS = load_words("directives")
+_HIDDEN = tuple(getattr(nodes, name) for name in _WORDS["rst"]["hidden"].split())
 _TAGS: dict[type[nodes.Node], str] = {
-    **dict.fromkeys((nodes.paragraph, nodes.line), "p"),
-    **dict.fromkeys((nodes.literal_block, nodes.doctest_block), "pre"),
-    **dict.fromkeys((nodes.footnote, nodes.citation, nodes.field, nodes.option_list_item), "div"),
-    **dict.fromkeys((nodes.figure, nodes.legend, nodes.block_quote, nodes.topic), "div"),
-    **dict.fromkeys((nodes.bullet_list, nodes.enumerated_list), "ul"),
-    nodes.list_item: "li",
-    nodes.definition_list: "dl",
-    nodes.term: "dt",
-    nodes.definition: "dd",
-    nodes.caption: "figcaption",
-    nodes.title: "caption",
-    nodes.table: "table",
-    nodes.thead: "thead",
-    nodes.tbody: "tbody",
-    nodes.row: "tr",
-    nodes.entry: "td",
-    nodes.superscript: "sup",
-    nodes.subscript: "sub",
+    getattr(nodes, name): tag for tag, names in _WORDS["rst_tags"].items() for name in names.split()
 }
 _NUMERALS = {"loweralpha": "a", "upperalpha": "A", "lowerroman": "i", "upperroman": "I"}
-_CODE_DIRECTIVES = name_set(
-    "productionlist testcode testsetup testcleanup testoutput doctest ipython code-block "
-    "sourcecode prompt jupyter-execute parsed-literal console"
-)
-_NOT_PROSE_DIRECTIVES = name_set(
-    "toctree index highlight literalinclude mermaid graphviz digraph graph plot tabularcolumns "
-    "canonical-doc canonical-pypa-spec canonical-typing-spec"
+_CODE_DIRECTIVES, _NOT_PROSE_DIRECTIVES = (
+    name_set(_WORDS["rst"][kind]) for kind in ("code", "skipped")
 )
 _PUNCTUATION = ".,;:!?)"
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from xml.etree import ElementTree
 
 from foveate.documents import formulas
@@ -16,7 +17,6 @@ from foveate.documents.blocks import (
     collapse,
     definition_blocks,
     lift_title,
-    name_set,
 )
 from foveate.documents.numbering import find_numbered
 from foveate.documents.numerals import format_number
@@ -28,6 +28,7 @@ from foveate.documents.readers.plain.preformatted import is_listing, is_prose
 from foveate.documents.scripts import add_script
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
+from foveate.documents.words import name_set
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CODE = re.compile(
@@ -128,8 +129,9 @@ def _title(root: Element, blocks: list[Block]) -> str:
         name = element.attributes.get("property", element.attributes.get("name", ""))
         if element.tag == "meta" and name not in metas:
             metas[name] = collapse(element.attributes.get("content", ""))
-        elif element.tag == "title" and not title and not _is_drawn(element):
-            title = collapse(element.text())
+        elif element.tag == "title" and not title:
+            is_drawn = any(around.tag == "svg" for around in element.ancestors())
+            title = "" if is_drawn else collapse(element.text())
     declared = metas.get("og:title") or title
     headings = {collapse(block.text) for block in blocks if isinstance(block, Heading)}
     first, *others = _SITE.split(declared)
@@ -139,10 +141,6 @@ def _title(root: Element, blocks: list[Block]) -> str:
     if shown := next((part for part in (first, last) if part in headings), None):
         return shown
     return declared if "og:title" in metas else declared.removesuffix(last).rstrip(_BETWEEN)
-
-
-def _is_drawn(title: Element) -> bool:
-    return any(element.tag == "svg" for element in title.ancestors())
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,9 +363,7 @@ class _HtmlBlocks:
                     self.append(Prose(shown, kind="caption"))
         num_head_rows = 0
         for row in rows:
-            if row[0].parent is None or row[0].parent.parent is None:
-                break
-            if row[0].parent.parent.tag != "thead":
+            if "thead" not in (around.tag for around in islice(row[0].ancestors(), 2)):
                 break
             num_head_rows += 1
         cells = [[_cell(cell, self.left_out) for cell in row] for row in rows]

@@ -8,43 +8,20 @@ They are dropped where they would leave next to nothing, such as on a page that 
 import re
 from dataclasses import dataclass
 
-from foveate.documents.blocks import name_set
 from foveate.documents.readers.html.tree import INLINE, Element, Text
+from foveate.documents.words import alternatives, load_words, name_set
 
-_NOT_TEXT = name_set(
-    "script style template noscript select button textarea svg canvas iframe object audio video "
-    "head datalist map rp rt rtc"
+_NOT_TEXT, _FURNITURE_ROLES = (
+    name_set(load_words("html")[kind]) for kind in ("not_text", "furniture_roles")
 )
 _FURNITURE = name_set("nav footer")
-_FURNITURE_ROLES = name_set(
-    "navigation banner contentinfo search complementary menu menubar toolbar tablist dialog "
-    "alertdialog doc-toc doc-pagelist"
-)
 _NOTES = re.compile(r"footnote|endnote|citation|admonition|\bnote\b|topic", re.IGNORECASE)
-_MARKS = re.compile(  # names of small things within the text
-    r"(?:headerlink|permalink|header-?anchor|heading-?anchor|anchorjs-link|anchor-?link|"
-    r"mw-editsection|mw-cite-backlink|fn-backref|footnote-back(?:ref|link)?|backlink|viewcode-link|"
-    r"viewcode-back|sr-only|visually-hidden|screen-reader-text|noprint|copybtn|mw-jump-link|"
-    r"mw-empty-elt|linenos?|lineno|line-numbers?|edit-?link|md-content__button|md-source-file|"
-    r"skip-?link|skip-to-\w+|shortdescription|Template-Fact|dateline-share)"
+_MARKS, _NAVIGATION, _BOXES = (
+    alternatives(load_words("pages")[kind]) for kind in ("marks", "navigation", "boxes")
 )
-_NAVIGATION = re.compile(  # words in the names of lists of links; a sidebar of prose is content
-    r"(?:^|[-_])(?:nav|nav(?:bar|box|header|footer|igation|list|links|menu)|subnav|docnav|banner|breadcrumbs?|"
-    r"toc|toctree|tableofcontents|side(?:bar|nav|menu)|menu|pagination|pager|prevnext|prev-next|"
-    r"masthead|topbar|top-bar|skip|social|related|recommended|recommendations|recirculation|"
-    r"read-?more|more-(?:stories|news|from|on)|trending|most-read|catlinks|jump-to-nav|portalbox|"
-    r"md-tabs|md-header|sphinxsidebar|tag-?list|tags)(?:$|[-_])",
-    re.IGNORECASE,
-)
-_BOXES = re.compile(  # words in the names of other parts of a page that are not its content
-    r"(?:^|[-_])(?:footer|cookies?|consent|gdpr|share|sharing|sharedaddy|newsletter|subscribe|"
-    r"subscription|signup|sign-up|paywall|promo|promotion|advert|adverts|advertisement|advertising|"
-    r"ads?|sponsored|sponsor|taboola|outbrain|comments|comment-?list|disqus|respond|popup|modal|"
-    r"printfooter|hatnote|sitesub|contentsub|sistersitebox|ambox|authority-control|mw-portlet|"
-    r"mw-indicators|mw-footer|mw-head|mw-panel|noprint|md-source|md-feedback|md-dialog|"
-    r"rst-versions|edit-this-page)(?:$|[-_])",
-    re.IGNORECASE,
-)
+_MARK = re.compile(_MARKS)
+_NAVIGATION_OR_BOX = re.compile(rf"(?:^|[-_])(?:{_NAVIGATION}|{_BOXES})(?:$|[-_])", re.IGNORECASE)
+_BOX = re.compile(rf"(?:^|[-_])(?:{_BOXES})(?:$|[-_])", re.IGNORECASE)
 _SECTION = re.compile(r"section|sect\d|chapter|appendix", re.IGNORECASE)
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?。！？:…][\"'”’»)\]]*\s*$")
@@ -132,7 +109,7 @@ def is_invisible(element: Element) -> bool:
         "class", ""
     ):
         return True
-    if any(_MARKS.fullmatch(word) for word in element.words()):
+    if any(_MARK.fullmatch(word) for word in element.words()):
         return not any(child.tag in ("main", "article", "p", "h1") for child in element.elements())
     if element.tag == "sup":
         return _is_note_mark(element)
@@ -208,7 +185,7 @@ def _is_main(element: Element) -> bool:
 def _is_named_as_box(element: Element) -> bool:
     if element.tag in INLINE or element.tag in ("", "html", "body", "main", "p", "td", "tr"):
         return False
-    return any(_BOXES.search(word) or _NAVIGATION.search(word) for word in _names(element))
+    return any(map(_NAVIGATION_OR_BOX.search, _names(element)))
 
 
 def _names(element: Element) -> set[str]:
@@ -223,12 +200,10 @@ def _may_be_box(
     element: Element, root: Element, regions: list[Element], measures: dict[Element, _Measure]
 ) -> bool:
     """Return whether an element is small enough to be a box: a name may describe a whole layout."""
-    if element in regions:
-        return False
     measure = measures[element]
     is_prose = 2 * measure.prose > measure.characters
     is_prose |= measure.prose > _ENOUGH and measure.linked < 0.2 * measure.characters
-    if is_prose and not any(map(_BOXES.search, _names(element))):
+    if is_prose and not any(map(_BOX.search, _names(element))):
         return False  # such as a sidebar in a book
     if measure.unlinked <= 0.5 * measures[root].unlinked:
         return not any(child in regions or child.tag == "h1" for child in element.elements())

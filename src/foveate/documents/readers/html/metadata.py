@@ -2,23 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from foveate.documents.metadata import clean_names, first_date, names_in, split_names
 from foveate.documents.readers.html.tree import Element
+from foveate.documents.words import load_words
 
-# In names, a colon counts as a dot: dc:creator is the same as DC.creator.
-_AUTHORS = ("citation_author", "dc.creator", "dcterms.creator")
-"""Fields that name one author each, the best first."""
-_AUTHOR_LISTS = ("citation_authors", "article.author", "author", "parsely-author", "byl")
-"""Fields that may name several."""
-_DATES = (
-    *("citation_publication_date", "citation_date", "citation_online_date"),
-    *("article.published_time", "dcterms.issued", "dc.date.issued", "dc.date", "dcterms.date"),
-    *("parsely-pub-date", "date"),
-)
-_ARTICLES = ("Article", "Posting", "Report", "APIReference", "Book", "Chapter", "Thesis")
-"""What the types of articles end in."""
+_FIELDS = load_words("fields")["pages"]
 _AROUND_CDATA = "/ \t\r\n"  # which encloses scripts in XHTML
 _MAX_SCRIPT = 1_000_000  # characters of JSON-LD
 
@@ -41,19 +32,19 @@ def find_metadata(root: Element) -> tuple[tuple[str, ...], str | None]:
             written = attributes.get("datetime") or element.text()
             fields.setdefault("time", []).append(written)
     article = articles[0] if len(articles) == 1 else {}  # a page of several is a list of pages
-    authors = next(filter(None, (clean_names(fields.get(name, ())) for name in _AUTHORS)), ())
+    authors = next(
+        filter(None, (clean_names(fields.get(name, ())) for name in _FIELDS["authors"])), ()
+    )
     authors = authors or names_in(article.get("author"))
-    lists = (clean_names(_each(fields.get(name, []))) for name in _AUTHOR_LISTS)
-    dates = [date for name in _DATES for date in fields.get(name, ())]
+    lists = (
+        clean_names(chain(*map(split_names, fields.get(name, ()))))
+        for name in _FIELDS["author_lists"]
+    )
+    dates = [date for name in _FIELDS["dates"] for date in fields.get(name, ())]
     return (
-        authors or next(filter(None, lists), ()),
+        authors or next(filter(None, map(clean_names, lists)), ()),
         first_date([article.get("datePublished"), *dates, *fields.get("time", ())]),
     )
-
-
-def _each(lists: list[str]) -> Iterator[str]:
-    for names in lists:
-        yield from split_names(names)
 
 
 def _articles(script: str) -> Iterator[dict[str, Any]]:
@@ -66,10 +57,11 @@ def _articles(script: str) -> Iterator[dict[str, Any]]:
         return
     graph = data.get("@graph", data) if isinstance(data, dict) else data
     things = [one for one in _as_list(graph) if isinstance(one, dict)]
+    articles = tuple(_FIELDS["articles"])
     known = {one["@id"]: one for one in things if isinstance(one.get("@id"), str)}
     for thing in things:
         kinds = _as_list(thing.get("@type"))
-        if any(isinstance(kind, str) and kind.endswith(_ARTICLES) for kind in kinds):
+        if any(isinstance(kind, str) and kind.endswith(articles) for kind in kinds):
             authors = [
                 known.get(str(author.get("@id")), author) if isinstance(author, dict) else author
                 for author in _as_list(thing.get("author"))

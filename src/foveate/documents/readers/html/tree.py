@@ -9,35 +9,19 @@ from html.parser import HTMLParser
 from itertools import accumulate
 from typing import NamedTuple
 
-from foveate.documents.blocks import name_set
+from foveate.documents.words import load_words, name_set
 
-VOID = name_set("area base br col embed hr img input link meta param source track wbr")
-INLINE = name_set(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark math q s "
-    "samp rb rp rt rtc ruby small span strike strong sub sup time tt u var wbr img"
+_WORDS = load_words("html")
+VOID, INLINE, _ENDING_PARAGRAPHS, _TABLE_TAGS = (
+    name_set(_WORDS[kind]) for kind in ("void", "inline", "ending_paragraphs", "tables")
 )
+_ENDED_BY_START = {  # open elements that a start tag ends, and those that protect them
+    tag: (tuple(ended.split()), tuple(_WORDS["protected_by"][tag].split()))
+    for tag, ended in _WORDS["ended_by_start"].items()
+}
 _MAX_DEPTH = 256  # deeper elements become siblings, so that looking around an element is cheap
 _CELL = ("td", "th")
-_ENDED_BY_START = {  # open elements that a start tag ends, and those that protect them
-    "li": (("li",), ("ul", "ol", "menu", "table")),
-    "dt": (("dt", "dd"), ("dl", "table")),
-    "dd": (("dt", "dd"), ("dl", "table")),
-    "td": (_CELL, ("table",)),
-    "th": (_CELL, ("table",)),
-    "tr": (("tr",), ("table",)),
-    "thead": (("thead", "tbody", "tfoot"), ("table",)),
-    "tbody": (("thead", "tbody", "tfoot"), ("table",)),
-    "tfoot": (("thead", "tbody", "tfoot"), ("table",)),
-    "option": (("option",), ("select",)),
-    "head": ((), ()),
-    "body": (("head",), ()),
-}
 _PARAGRAPH = (("p",), ("table", "td", "th", "button", "object"))
-_ENDING_PARAGRAPHS = name_set(
-    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure "
-    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre section summary table ul"
-)
-_TABLE_TAGS = name_set("table thead tbody tfoot tr td th caption body html")
 
 
 class Text(NamedTuple):

@@ -17,6 +17,7 @@ from foveate.documents.decoding import decode, decode_declared
 from foveate.documents.metadata import clean_names, make_date
 from foveate.documents.readers import html, plain
 from foveate.documents.structure import DocumentError
+from foveate.documents.words import alternatives, load_words
 
 _MAX_PARTS = 20  # levels of parts in parts
 _FROM = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=[!-9;-~]+:)")
@@ -31,20 +32,18 @@ _LONG_HEADER = re.compile(
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
 _ANY_FROM = re.compile(rb"^>*From ", re.MULTILINE)
 _ESCAPED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+_WORDS = load_words("mail")
 _REPLY_PREFIX = re.compile(
-    r"(?:\s*(?:re|aw|antw|antwort|sv|vs|ref|rép|res|rif|odp|fwd?|wg|tr|rv|vb|doorst|i)"
-    r"(?:\[\d+\])?\s*:\s*)+",
-    re.IGNORECASE,
+    rf"(?:\s*(?:{alternatives(_WORDS['replies'])})(?:\[\d+\])?\s*:\s*)+", re.I
 )
-# "On Monday, Ann wrote:" in the languages of most mail.
+# "On Monday, Ann wrote:"
 _WROTE = re.compile(
-    r"\b(?:(?:wrote|writes|écrit|escribió|escreveu|scritto|scrive|kirjoitti|napsala?|napisała?|írta|"
-    r"yazdı|scris|пишет|писал|написал|написав|έγραψε)\s?"
-    r"|(?:schrieb|schreef|skrev)\b[^.!?]{0,80}?(?:\S+@\S+?\s*)?)"
-    r"[:：]\Z|(?:写道|寫道|書きました|작성)[:：]\Z",
+    rf"\b(?:(?:{alternatives(_WORDS['wrote'])})\s?"
+    rf"|(?:{alternatives(_WORDS['wrote_earlier'])})\b[^.!?]{{0,80}}?(?:\S+@\S+?\s*)?)[:：]\Z"
+    rf"|(?:{alternatives(_WORDS['wrote_unspaced'])})[:：]\Z",
     re.IGNORECASE,
 )
-_OPENING = re.compile(r"(?:on|am|le|el|il|em|op|den|dne|w dniu|\d{1,4}[-/.]\d)\b", re.IGNORECASE)
+_OPENING = re.compile(rf"(?:{alternatives(_WORDS['on'])}|\d{{1,4}}[-/.]\d)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"[^\s<>@]@[^\s<>@]")
 _BLOCK_QUOTE = re.compile(r"<blockquote\b", re.IGNORECASE)
 _QUOTED_HTML = re.compile(
@@ -53,33 +52,17 @@ _QUOTED_HTML = re.compile(
 _MAX_ATTRIBUTION = 4  # lines
 _QUOTE = re.compile(r"\s{0,3}>")
 _SEPARATOR = re.compile(
-    r"\s*(?:[-_*]{2,}\s*(?:original message|original appointment|forwarded (?:message|by)|"
-    r"repl(?:y|ied) message|原始邮件|转发邮件|回复的原邮件|ursprüngliche nachricht|"
-    r"weitergeleitete nachricht|originalnachricht|"
-    r"message d['’]origine|message original|message transféré|mensaje original|"
-    r"mensaje reenviado|messaggio originale|messaggio inoltrato|mensagem original|"
-    r"oorspronkelijk bericht|doorgestuurd bericht|wiadomość oryginalna|"
-    r"исходное сообщение|пересылаемое сообщение)\b|begin forwarded message:|"
-    r"anfang der weitergeleiteten nachricht:|début du message (?:réexpédié|transféré)\s?:)",
+    rf"\s*(?:[-_*]{{2,}}\s*(?:{alternatives(_WORDS['separators'])})\b"
+    rf"|{alternatives(_WORDS['separators_alone'])})",
     re.IGNORECASE,
 )
-_FROM_WORD = re.compile(r"\s*\**(?:from|von|de|da|van)\s?:", re.IGNORECASE)
-_HEADER_WORD = re.compile(
-    r"\b(?:from|sent|date|to|cc|subject|von|gesendet|datum|an|betreff|de|envoyé|à|objet|"
-    r"enviado|fecha|para|asunto|assunto|da|inviato|data|a|oggetto|van|verzonden|aan|"
-    r"onderwerp)\s?:",
-    re.IGNORECASE,
-)
+_FROM_WORD = re.compile(rf"\s*\**(?:{alternatives(_WORDS['senders'])})\s?:", re.IGNORECASE)
+_HEADER_WORD = re.compile(rf"\b(?:{alternatives(_WORDS['headers'])})\s?:", re.IGNORECASE)
 _MIN_HEADERS = 3  # that are the head of a quoted message
 _HEAD_LINES = 6
 _RULE = re.compile(r"\s*[-_=*]{20,}\s*\Z")
 _FOOTER_LINES = 8  # at most, of what a mailing list adds below a rule
-_SENT_FROM = re.compile(
-    r"\s*(?:sent from (?:my|the|outlook|mail|yahoo)\b|get outlook for|von meinem .{1,30} gesendet|"
-    r"gesendet (?:von|mit) .{1,40}\Z|diese nachricht wurde von meinem|envoyé de(?:puis)? mon|"
-    r"enviado desde mi|inviato da(?:l mio)?\b|verstuurd vanaf mijn)",
-    re.IGNORECASE,
-)
+_SENT_FROM = re.compile(rf"\s*(?:{alternatives(_WORDS['sent_from'])})", re.IGNORECASE)
 
 
 def read(data: bytes) -> ParsedText:

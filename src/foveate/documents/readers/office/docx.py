@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from foveate.documents import formulas
-from foveate.documents.blocks import Heading, ParsedText, name_set
+from foveate.documents.blocks import Heading, ParsedText
 from foveate.documents.decoding import load_decompressed
 from foveate.documents.markup import Element, attribute, integer, local
 from foveate.documents.numerals import ListLevel, next_marker
@@ -29,24 +29,15 @@ from foveate.documents.readers.office.paragraphs import (
 )
 from foveate.documents.structure import DocumentError, Kind
 from foveate.documents.tables import Cell
+from foveate.documents.words import load_words, name_set
 
 _MAIN = "word/document.xml"
 _OLD_WORD = bytes.fromhex("d0cf11e0a1b11ae1")  # also what Word writes under a password
-_HIDDEN = name_set(  # properties, deletions, field codes, pronunciations, copies for old versions
-    "pPr rPr tblPr tblGrid trPr tcPr sectPr sdtPr del moveFrom instrText delText rt Fallback"
-)
+_WORDS = load_words("office")["word"]
+_HIDDEN, _WRAPPERS = name_set(_WORDS["hidden"]), name_set(_WORDS["wrappers"])
+_NUMBER_STYLES: dict[str, str] = _WORDS["number_styles"]
 _SPACES = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
 _LEVELS = {"superscript": 1, "subscript": -1}
-_WRAPPERS = name_set("sdt sdtContent ins moveTo customXml smartTag AlternateContent Choice")
-_NUMBER_STYLES = {
-    "decimalZero": "01",
-    "lowerLetter": "a",
-    "upperLetter": "A",
-    "lowerRoman": "i",
-    "upperRoman": "I",
-    "bullet": "",
-    "none": "",
-}
 _BODY_TEXT = 9  # the outline level of what is not a heading
 _MAX_ANCESTORS = 50  # of a style
 _MAX_MARKER = 50  # characters of the number of an item

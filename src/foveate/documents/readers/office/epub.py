@@ -9,14 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import unquote, urldefrag
 
-from foveate.documents.blocks import (
-    Block,
-    Heading,
-    ParsedText,
-    collapse,
-    compose_text,
-    name_set,
-)
+from foveate.documents.blocks import Block, Heading, ParsedText, collapse, compose_text
 from foveate.documents.decoding import decode
 from foveate.documents.markup import Element, attribute, check_size
 from foveate.documents.metadata import clean_names, first_date
@@ -24,6 +17,7 @@ from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
 from foveate.documents.readers.office.package import Package, resolve
 from foveate.documents.structure import DocumentError
+from foveate.documents.words import name_set
 
 _CONTAINER = "META-INF/container.xml"
 _HTML = name_set("application/xhtml+xml text/html text/x-oeb1-document")

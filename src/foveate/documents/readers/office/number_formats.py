@@ -3,13 +3,9 @@
 import re
 from datetime import datetime, timedelta
 
-BUILT_IN = {  # those of dates follow the user's country; ISO 8601 is read the same everywhere
-    **{1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%"},
-    **{14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm AM/PM"},
-    **{19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 22: "yyyy-mm-dd h:mm"},
-    **{37: "#,##0", 38: "#,##0", 39: "#,##0.00", 40: "#,##0.00"},
-    **{45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss"},
-}
+from foveate.documents.words import load_words
+
+BUILT_IN = {int(key): code for key, code in load_words("office")["number_formats"].items()}
 _SECTIONS = re.compile(r";(?=(?:[^\"]*\"[^\"]*\")*[^\"]*\Z)")
 _TOKEN = re.compile(
     r"\"(?P<quoted>[^\"]*)\"|\\(?P<escaped>.)|[_*].|\[(?P<elapsed>h+|m+|s+)\]|\[\$(?P<sign>[^\]-]*)"

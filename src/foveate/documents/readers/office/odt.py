@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from foveate.documents import formulas
-from foveate.documents.blocks import ParsedText, Prose, collapse, name_set
+from foveate.documents.blocks import ParsedText, Prose, collapse
 from foveate.documents.markup import Element, attribute, integer, local, parse_xml
 from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.looks import Look
@@ -23,13 +23,10 @@ from foveate.documents.readers.office.paragraphs import (
 )
 from foveate.documents.readers.office.sheets import Worksheet, report_hidden
 from foveate.documents.structure import DocumentError, Kind
+from foveate.documents.words import load_words, name_set
 
-_HIDDEN = name_set(  # deletions, comments, pronunciations, descriptions of pictures, settings
-    "tracked-changes annotation annotation-end ruby-text title desc forms sequence-decls "
-    "variable-decls user-field-decls hidden-text hidden-paragraph note-citation number notes"
-)
-_INDEXES = name_set(  # they repeat words of the text
-    "table-of-content illustration-index table-index object-index user-index alphabetical-index"
+_HIDDEN, _INDEXES = (
+    name_set(load_words("office")["open_document"][kind]) for kind in ("hidden", "indexes")
 )
 _SPACE = re.compile(r"\s+")
 _SIZE = re.compile(r"(\d{1,3}(?:\.\d+)?)pt")

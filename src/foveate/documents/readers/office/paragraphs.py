@@ -18,6 +18,7 @@ from foveate.documents.blocks import (
     compose_text,
     lift_title,
 )
+from foveate.documents.headings import long_words
 from foveate.documents.markup import Element
 from foveate.documents.metadata import split_names
 from foveate.documents.numbering import find_numbered
@@ -184,11 +185,11 @@ def _is_clause(heading: str) -> bool:
     text = heading.strip()
     if not text.endswith(_CLAUSE_END):
         return len(text) > _CLAUSE_LENGTH
-    words = text.split()
-    long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
-    capitals = sum(word[0].isupper() for word in long_words)
-    is_long = len(words) >= _CLAUSE_WORDS or (not text.isascii() and len(text) > 5 * _CLAUSE_WORDS)
-    return is_long and 2 * capitals <= len(long_words)
+    is_long = text.count(" ") + 1 >= _CLAUSE_WORDS or (
+        not text.isascii() and len(text) > 5 * _CLAUSE_WORDS
+    )
+    words = long_words(text)
+    return is_long and 2 * sum(word[0].isupper() for word in words) <= len(words)
 
 
 def join_pieces(pieces: Iterable[tuple[str, int]]) -> str:

@@ -1,5 +1,6 @@
 """Presentations (PPTX): slides with their tables, charts and SmartArt, and the notes."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ from foveate.documents import formulas
 from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse, compose_text
 from foveate.documents.markup import Element, attribute, integer, local
 from foveate.documents.metadata import split_names
-from foveate.documents.numerals import format_number
+from foveate.documents.numerals import ListLevel, next_marker
 from foveate.documents.readers.office.drawings import drawn_blocks
 from foveate.documents.readers.office.package import Package, reference
 from foveate.documents.readers.office.paragraphs import ShownText, table_cell
@@ -83,7 +84,7 @@ class _Slide:
             self.title = collapse(f"{self.title} {shown}")
         elif role not in _FURNITURE:
             shown_ones = [one for one in paragraphs if _SlideText(one).text.strip()]
-            counts: dict[int, int] = {}
+            counts: Counter[int] = Counter()
             for one in shown_ones:
                 marker = _number(one, counts)
                 is_item = marker or one.find("{*}pPr/{*}buChar") is not None
@@ -133,19 +134,17 @@ class _SlideText(ShownText):
                 self.level = 0
 
 
-def _number(paragraph: Element, counts: dict[int, int]) -> str:
+def _number(paragraph: Element, counts: Counter[int]) -> str:
     """Count a paragraph of a numbered list, and return its number; empty for others."""
-    properties = paragraph.find("{*}pPr")
-    depth = integer(attribute(properties, "lvl"), 0)
-    for deeper in [one for one in counts if one > depth]:
-        del counts[deeper]
-    numbering = None if properties is None else properties.find("{*}buAutoNum")
+    depth = integer(attribute(paragraph.find("{*}pPr"), "lvl"), 0) + 1
+    numbering = paragraph.find("{*}pPr/{*}buAutoNum")
     if numbering is None:
-        counts.pop(depth, None)
+        for above in [one for one in counts if one >= depth]:
+            del counts[above]
         return ""
-    counts[depth] = counts.get(depth, integer(attribute(numbering, "startAt"), 1) - 1) + 1
     kind = attribute(numbering, "type")
     style = next((style for name, style in _STYLES.items() if kind.startswith(name)), "1")
-    number = format_number(counts[depth], style)
     end = ")" if "Paren" in kind else "." if kind.endswith("Period") else ""
-    return f"{'(' if kind.endswith('Both') else ''}{number}{end}"
+    template = f"{'(' if kind.endswith('Both') else ''}%{depth}{end}"
+    level = ListLevel(style, template, integer(attribute(numbering, "startAt"), 1))
+    return next_marker({depth: level}, counts, depth)

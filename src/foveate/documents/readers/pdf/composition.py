@@ -5,21 +5,13 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foveate.documents.blocks import (
-    Block,
-    Heading,
-    MappedText,
-    ParsedText,
-    Prose,
-    TextComposer,
-    name_set,
-)
+from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, TextComposer
 from foveate.documents.layout import Layout
 from foveate.documents.readers.pdf.headings import split_run_in
 from foveate.documents.readers.pdf.lines import SMALL, Line
@@ -27,20 +19,11 @@ from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import CellBounds, arrange, has_heads
 from foveate.documents.readers.pdf.words import mirror, turn_boxes
 from foveate.documents.scripts import is_mark, signs
+from foveate.documents.words import load_words, name_set
 
 _CONJUNCTIONS = {
-    language: name_set(words)
-    for language, words in {
-        "en": "and or to nor but as rather versus vs", "de": "und oder bzw sowie bis statt wie als",
-        "nl": "en of tot", "af": "en of", "sv": "och eller", "da": "og eller", "nb": "og eller",
-        "nn": "og eller", "no": "og eller", "is": "og eða", "fi": "ja tai sekä", "et": "ja või",
-        "hu": "és vagy", "fr": "et ou", "es": "y o e u", "pt": "e ou", "it": "e o ed", "ca": "i o",
-        "gl": "e ou", "ro": "și sau", "pl": "i lub oraz albo", "cs": "a nebo i", "sk": "a alebo i",
-        "sl": "in ali", "hr": "i ili", "bs": "i ili", "sr": "i ili и или", "lt": "ir ar arba",
-        "lv": "un vai", "ru": "и или", "uk": "і й та або", "bg": "и или", "mk": "и или",
-        "el": "και ή", "tr": "ve veya", "eo": "kaj aŭ", "eu": "eta edo", "id": "dan atau",
-    }.items()
-}  # fmt: skip
+    language: name_set(words) for language, words in load_words("conjunctions").items()
+}
 """The words before which a hyphen stands for the rest of a word: pre- and postwar."""
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _REST_OF_ADDRESS = re.compile(r"[\w%~-]*([/_=&?#]|[.-]\w|\d)")
@@ -166,10 +149,7 @@ class Composer:
             self._note(line, chosen)
             if not chosen:
                 continue
-            if len(chosen) == len(line.words) and line.text.isascii():
-                text, own = line.text, _word_starts(line, 0)
-            else:
-                text, own = _text_of(line, chosen)
+            text, own = _text_of(line, chosen)
             gap = ""
             if pieces:
                 end = "".join(pieces[-4:]).rsplit(" ", 1)[-1]
@@ -288,8 +268,9 @@ class Composer:
             step = width / max(len(line.text), 1)
             indent = " " * min(round((line.left - left) / step), 40) if step > 1 else ""
             self._note(line, range(len(line.words)))
-            text = self._append(indent + line.text, _word_starts(line, len(indent)), "\n")
-            self.blocks.append(Prose(text, kind="code"))
+            text, starts = _text_of(line, range(len(line.words)))
+            mapped = self._append(indent + text, [len(indent) + one for one in starts], "\n")
+            self.blocks.append(Prose(mapped, kind="code"))
 
     def _add_table(self, block: TextBlock) -> None:
         rows = arrange(block.lines)
@@ -336,15 +317,6 @@ def _turn_back(
             boxes[mine] = mirror(boxes[mine], size[0])
         if turns:
             boxes[mine] = turn_boxes(boxes[mine], *size, turns)
-
-
-def _word_starts(line: Line, offset: int) -> list[int]:
-    """Return the offsets of a line's words, if the line starts at `offset`."""
-    starts = list(accumulate(map(len, line.words[:-1]), initial=offset))
-    if not any(line.glued):
-        return [start + index for index, start in enumerate(starts)]
-    spaces = accumulate(not glued for glued in line.glued[1:])
-    return [start + space for start, space in zip(starts, chain((0,), spaces), strict=True)]
 
 
 def _text_of(line: Line, chosen: Sequence[int]) -> tuple[str, list[int]]:

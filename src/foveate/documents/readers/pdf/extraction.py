@@ -26,28 +26,16 @@ from foveate.documents.readers.pdf.visibility import (
     show_annotations,
 )
 from foveate.documents.structure import DocumentError
+from foveate.documents.words import alternatives, load_words
 
 LOCK = RLock()  # PDFium is not thread-safe
 
 _NOTE_SIZE = 10.0  # points, of typed text without appearance, if its box has room
 _NAME_SIZE = 256
-_STEP = 8  # characters
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
-_BOLD = re.compile(
-    r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
-)
-# Fonts whose name would say that they are bold: the weight may be that of a substitute.
-_NAMED_WEIGHT = re.compile(r"^(times|helvetica|courier|arial)|regu|roman|book|light|normal", re.I)
-_ITALIC_NAME = re.compile(r"ital|obli|slant|cmti|cmsl|ecti|sfti|ecsl", re.I)
-_MONO = re.compile(
-    r"mono|courier|typewriter|cmtt|ectt|sftt|cmsltt|cmitt|consol|menlo|txtt|nimbusmon|lmtt|"
-    r"inconsolata|sourcecode|firacode|\bcour|luxim|\bpcr|fvm|beramono|-tt\d",
-    re.I,
-)
-_MATH = re.compile(
-    r"cmmi|cmsy|cmex|cmbsy|cmmib|msam|msbm|math|symbol|eufm|eurm|rsfs|lasy|wasy|stmary|esint|"
-    r"txsy|txex|rtxmi|pxsy|pxex|ntxmi|ntxsy|ntxex|mtmi|mtsy|mtex|fourier-m|mdb?ch|mdpus|esstix|lmmi|lmsy|lmex",
-    re.I,
+_BOLD, _NAMED_WEIGHT, _ITALIC_NAME, _MONO, _MATH, _UNEVEN = (
+    re.compile(alternatives(load_words("fonts")[kind]), re.IGNORECASE)
+    for kind in ("bold", "named_weight", "italic", "mono", "math", "uneven")
 )
 
 
@@ -266,13 +254,13 @@ class _PageReader:
         rows = range(first, first + step * count, step)
         deque(map(_get_box, repeat(handle), range(count), rows), maxlen=0)
         white = np.isin(codes, _WHITE)
-        owners = self._read_owners(count, ~white & (boxes[:, 0] >= boxes[:, 2]))
+        owners = np.fromiter(map(_get_object, repeat(handle), range(count)), np.uint64, count)
         for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
             white[index] = _is_generated(handle, index)
         white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
         inside = np.bincount(np.cumsum(white), ~white & self._is_inside(boxes)) > 0  # by word
         visible = np.flatnonzero(~(white | second_halves) & inside[np.cumsum(white)])
-        origins = self._read_origins(visible, boxes, owners)
+        origins = self._read_origins(visible, count)
         spaced = np.zeros(count, np.bool_)
         spaced[1:] = white[:-1]
         drawn, sizes, directions, fonts = self._read_objects_of(
@@ -338,54 +326,12 @@ class _PageReader:
             return buffer[:count].astype(np.uint32)
         return np.fromiter(map(_get_unicode, repeat(self._handle), range(count)), np.uint32, count)
 
-    def _read_owners(self, count: int, asked: NDArray[np.bool_]) -> NDArray[np.uint64]:
-        """Return the text object of each character.
-
-        The characters between two of an object are of that object, too, which saves most calls.
-
-        Args:
-            count: Number of characters.
-            asked: Those that PDFium may have added, and hence have no object.
-        """
-
-        def ask(indices: NDArray[np.intp]) -> NDArray[np.uint64]:
-            handles = map(_get_object, repeat(self._handle), indices.tolist())
-            return np.fromiter(handles, np.uint64, len(indices))
-
-        if not count:
-            return np.zeros(0, np.uint64)
-        ends = np.append(np.arange(0, count, _STEP), count)
-        first = ask(ends[:-1])
-        is_one = np.append((first[1:] == first[:-1]) & (first[1:] != 0), False)
-        owners = np.repeat(first, np.diff(ends))
-        rest = np.flatnonzero(asked | ~np.repeat(is_one, np.diff(ends)))
-        owners[rest] = ask(rest)
-        return owners
-
-    def _read_origins(
-        self, visible: NDArray[np.intp], boxes: NDArray[np.float32], owners: NDArray[np.uint64]
-    ) -> NDArray[np.float64]:
-        """Return where the baselines of the visible characters begin.
-
-        The characters of a text object share their baseline if their boxes are in one line.
-        """
-        origins = np.zeros((len(boxes), 2))
-        if not len(visible):
-            return origins
-        heights, objects = boxes[visible][:, [1, 3]], owners[visible]
-        starts = np.flatnonzero(np.diff(objects.astype(np.int64), prepend=-1))
-        spread = np.maximum.reduceat(heights, starts) - np.minimum.reduceat(heights, starts)
-        is_even = (spread.max(axis=1) == 0) & (objects[starts] != 0)
-        run = np.cumsum(np.isin(np.arange(len(visible)), starts)) - 1
-        asked = ~is_even[run]
-        asked[starts] = True
-        indices = visible[asked]
-        across = indices * 2 * origins.itemsize + origins.ctypes.data
-        rows = indices.tolist(), across.tolist(), (across + origins.itemsize).tolist()
+    def _read_origins(self, visible: NDArray[np.intp], count: int) -> NDArray[np.float64]:
+        """Return where the baselines of the visible characters begin."""
+        origins = np.zeros((count, 2))
+        across = visible * 2 * origins.itemsize + origins.ctypes.data
+        rows = visible.tolist(), across.tolist(), (across + origins.itemsize).tolist()
         deque(map(_get_origin, repeat(self._handle), *rows), maxlen=0)
-        shared = origins[visible[starts][run], 1]
-        origins[visible, 1] = np.where(asked, origins[visible, 1], shared)
-        origins[visible, 0] = np.where(asked, origins[visible, 0], boxes[visible, 0])
         return origins
 
     def _read_objects_of(
@@ -520,8 +466,4 @@ def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDA
 
 _WHITE = np.array(
     [0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32
-)
-_UNEVEN = re.compile(  # fonts that are often said to have a fixed pitch, and have none
-    r"sans|serif|times|helvet|arial|song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
-    re.I,
 )

@@ -73,8 +73,6 @@ def _continued(blocks: Sequence[TextBlock], block: TextBlock) -> int | None:
             continue
         if earlier.level or earlier.kind not in ("prose", "item"):
             return None
-        if _ENTRY.match(earlier.text) and earlier.size < 0.97 * block.size:  # at the foot of a page
-            continue
         last, first = earlier.lines[-1], block.lines[0]
         crossed = last.frame is not first.frame
         if not (crossed or formula):

@@ -13,6 +13,7 @@ from foveate.documents.numerals import roman_number
 from foveate.documents.readers.pdf.lines import Line, Segment, group_rows
 from foveate.documents.readers.pdf.paragraphs import has_note_mark
 from foveate.documents.readers.pdf.words import Words
+from foveate.documents.words import alternatives, load_words
 
 _ZONE = 0.16  # share of the page's height, at the top and at the bottom, that holds furniture
 _MOST_ROWS = 3  # of furniture, at each end
@@ -21,34 +22,26 @@ _WINDOW = 8  # pages around one that may repeat its running head
 _APART = 1.35  # font sizes between the baselines of furniture and text
 _SET_APART = 0.6  # font sizes between a page number and the words beside it, the least
 _SEPARATORS = frozenset("|•·–—-")
-_PAGE = r"(?:pages?|seite|página|pagina|sida|side|strona|стр\.|pág\.|pg\.|p\.|s\.|第)"
+_PAGE, _OF = (alternatives(load_words("headings")[kind]) for kind in ("page", "of"))
 _NUMBER = r"(?:\w{1,6}[-–])?(\d{1,4}|(?-i:[ivxlc]{1,7}|[IVXLC]{1,7}))\s*(?:页|頁|ページ)?"
-_TOTAL = r"(?:\s*(?:/|of|von|de|sur|van|av|di|из)\s*\d{1,4})?"
+_TOTAL = rf"(?:\s*(?:{_OF})\s*\d{{1,4}})?"
 _ONLY_NUMBER = re.compile(rf"\W*({_PAGE})?\s*{_NUMBER}{_TOTAL}\W*", re.I)
-_NAMED_NUMBER = re.compile(rf"(?<!\w){_PAGE}\s*(\d{{1,4}}){_TOTAL}\W*$", re.I)
+_NAMED_NUMBER = re.compile(rf"(?<!\w)(?:{_PAGE})\s*(\d{{1,4}}){_TOTAL}\W*$", re.I)
 _LABEL = re.compile(r"(:|\b(no|nr|number|nummer|numéro|número)\.?|[#№º°])$")
 _PUNCTUATION = "…\"'“”‘’«»()[]{}.,;:!?|•·–—-"
 
 
 @dataclass(slots=True)
 class _Row:
-    """Lines at the edge of a page that share a baseline.
+    """Lines at the edge of a page that share a baseline."""
 
-    Attributes:
-        page: Index of the page.
-        height: Of its baseline.
-        lines: From left to right.
-        inner: The line that is next towards the middle of the page.
-        text: All words.
-        numbers: What may be the page's own number, at either end: its distance from the index of
-            the page, the same for all that the word "page" stands before, and the other words.
-    """
-
-    page: int
-    height: float
-    lines: list[Line]
-    inner: Line | None
+    page: int  # its index
+    height: float  # of the baseline
+    lines: list[Line]  # from left to right
+    inner: Line | None  # the next one towards the middle of the page
     text: str
+    # What may be the page's own number, at either end: its distance from the index of the page,
+    # None where the word "page" stands before it, and the other words.
     numbers: list[tuple[int | None, str]]
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from foveate.documents.blocks import name_set
 from foveate.documents.headings import (
     NUMBER_WORDS,
     PART_BEFORE,
@@ -26,20 +25,17 @@ from foveate.documents.readers.pdf.paragraphs import (
     has_note_mark,
     is_centred,
 )
+from foveate.documents.words import alternatives, load_words
 
-_ADMONITIONS = name_set(
-    "note notes tip hint warning caution important attention danger anmerkung hinweis tipp "
-    "warnung achtung wichtig vorsicht remarque avertissement 注意 提示 警告 小技巧 小心"
-) | {"see also"}
+_WORDS = load_words("headings")
+_ADMONITIONS = frozenset(_WORDS["admonitions"])
 _THEOREM = re.compile(
-    r"(?:(?:theorem|lemma|proposition|corollary|definition|conjecture|claim|satz|korollar|théorème|"
-    r"lemme|corollaire|définition|teorema|proposición|proposizione)"
-    r" (?:[A-Z]|(?:[A-Z]\.)?\d+(?:\.\d+)*)(?: \([^()]*\))?|proof|beweis|preuve|démonstration)[.:]?",
+    rf"(?:(?:{alternatives(_WORDS['theorems'])})"
+    r" (?:[A-Z]|(?:[A-Z]\.)?\d+(?:\.\d+)*)(?: \([^()]*\))?"
+    rf"|{alternatives(_WORDS['proofs'])})[.:]?",
     re.I,
 )
-_RUN_IN = re.compile(
-    r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I
-)
+_RUN_IN = re.compile(rf"^({alternatives(_WORDS['run_in'])})\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I)
 _NUMBERED_RUN_IN = re.compile(r"^(?:\d{1,2}|[a-z])\) [^:：]{3,120}[:：]\s*")
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^untitled|^microsoft word|^\w+://|^no title", re.I)
 _LONE_NUMBER = re.compile(rf"\d{{1,3}}|[IVXLC]{{1,6}}|[A-Z]|{NUMBER_WORDS}", re.I)
@@ -220,9 +216,7 @@ def _score_style(block: TextBlock, style: Style, typography: Typography) -> floa
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        is_known = style.is_italic or is_section_key(key_of(block.text))
-        stands_out = is_known and is_centred(block.lines[0])
-        score -= 1.0 if style.is_capital or style.is_bold else 0.5 if stands_out else 2.5
+        score -= 1.0 if style.is_capital or style.is_bold else 2.5
     if style.is_bold and not typography.is_bold:
         score += 2.0
     if style.is_capital:
@@ -421,7 +415,7 @@ def _emphasized(first: Sequence[TextBlock], typography: Typography) -> list[Text
         for block in above
         if style_of(block).is_bold
         and block.size > 0.98 * typography.size
-        and _words(block.text) > 2
+        and (len(block.text.split()) > 2 or not block.text.isascii())
         and not _begins_count(block.text)
     ][:1]
 
@@ -430,11 +424,6 @@ def _begins_count(text: str) -> bool:
     """Return whether a text has the number of a section, not a letter as in "R Internals"."""
     found = NUMBERING.match(text)
     return found is not None and not (found["letter"] and text[1] != ".")
-
-
-def _words(text: str) -> int:
-    """Count words; in scripts without spaces, characters."""
-    return len(text.split()) if text.isascii() or " " in text else len(text)
 
 
 def is_title(stated: str) -> bool:

@@ -6,18 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from foveate.documents.blocks import name_set
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
 from foveate.documents.structure import Kind
+from foveate.documents.words import alternatives, load_words, name_set
 
 BULLET = re.compile(r"^[•‣▪■●○◦⁃►➢✓∗·*–—-]$")
 _DASH = re.compile(r"^[∗·*–—-]$")  # what may be between words, too
 _ENUMERATOR = re.compile(r"^(\(?(\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\([A-Z]\)|\[\d{1,3}\])$")
 _END_OF_ITEM = re.compile(r"[.:;]$|[;,] (?:and|or|und|oder|et|ou|y|o)$")
 CAPTION = re.compile(
-    r"^(Fig(ure|\.)?|Table|Tab\.|Listing|Algorithm|Scheme|Plate|Abbildung|Abb\.|Tabelle|Tableau|"
-    r"Figura|Tabla|Cuadro|Рис\.?|Рисунок|Таблица|图|表|圖|図|FIG\.|FIGURE|TABLE)\s*"
+    rf"^(?:{alternatives(load_words('headings')['captions'])})\s*"
     r"([A-Z]?\d+([.–-]\d+)*|[IVX]+)(?!\s*(and|et|und)\b)\s*([:.–—|]|$|(?=\s[A-Z(]))"
 )
 NUMBERING = re.compile(

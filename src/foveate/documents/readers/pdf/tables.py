@@ -67,8 +67,6 @@ def _table_end(lines: Sequence[Line], start: int) -> int:
     end = last_row = start
     for end in range(start + 1, len(lines)):
         line, previous = lines[end], lines[end - 1]
-        if line.page != previous.page or line.frame is not previous.frame:
-            break
         if line.baseline - previous.baseline > _WIDEST_GAP * max(line.size, previous.size):
             break
         if is_row(line):

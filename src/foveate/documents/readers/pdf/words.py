@@ -9,29 +9,13 @@ from numpy.typing import NDArray
 
 from foveate.documents.readers.pdf.direction import is_right_to_left, order_characters, read_word
 from foveate.documents.readers.pdf.extraction import Characters, Page
+from foveate.documents.words import load_words
 
-_ACCENTS = {  # spacing accents, which old TeX fonts draw over a letter of its own
-    "\u00a8": "\u0308", "\u00b4": "\u0301", "\u0060": "\u0300", "\u02c6": "\u0302",
-    "\u005e": "\u0302", "\u02dc": "\u0303", "\u00b8": "\u0327", "\u02da": "\u030a",
-    "\u02c7": "\u030c", "\u02d8": "\u0306", "\u00af": "\u0304", "\u02d9": "\u0307",
-    "\u02dd": "\u030b", "\u02db": "\u0328",
-}  # fmt: skip
+_WORDS = load_words("fonts")
+_ACCENTS: dict[str, str] = _WORDS["accents"]
 _ACCENT_CODES = np.array([ord(accent) for accent in _ACCENTS], np.uint32)
 _DOTLESS = {"ı": "i", "ȷ": "j"}
-_MENDED = {
-    # Ligatures, as code points and as the codes that TeX fonts have for them without an encoding.
-    0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl",
-    0xFB05: "ft", 0xFB06: "st",
-    0x0B: "ff", 0x0C: "fi", 0x0D: "fl", 0x0E: "ffi", 0x0F: "ffl",
-    0x1B: "ff", 0x1C: "fi", 0x1D: "fl", 0x1E: "ffi", 0x1F: "ffl",
-    # Quotation marks, dashes, a bullet and a trademark of TeX fonts without an encoding.
-    0x10: "“", 0x11: "”", 0x12: "„", 0x13: "«", 0x14: "»", 0x15: "–", 0x16: "—",
-    0x88: "•", 0x97: "™",
-    # Hyphens: soft ones are shown only where a line ends, and PDFium marks those with 2 or U+FFFE.
-    0x02: "-", 0xFFFE: "-", 0xAD: "-", 0x2010: "-", 0x2011: "-",
-    # Bullets of symbol fonts, in the private use area.
-    0xF0B7: "•", 0xF0A7: "•", 0xF06E: "•", 0xF0A8: "•", 0xF0D8: "•", 0xF0FC: "•",
-}  # fmt: skip
+_MENDED = {int(code, 16): shown for code, shown in _WORDS["mended"].items()}
 _UNREADABLE = dict.fromkeys((*range(1), 3, 4, 5, 6, 7, 8, 65535))
 _REPAIRS: dict[int, str | None] = _MENDED | _UNREADABLE
 _MENDED_CODES = np.array(list(_REPAIRS), np.uint32)
@@ -181,12 +165,8 @@ def _find_spaced_letters(
 ) -> NDArray[np.bool_]:
     """Return which gaps between characters are those of words set with wide spaces: R E S U L T S.
 
-    Args:
-        codes: `(characters,)`, the characters.
-        breaks: `(characters - 1,)`, whether a word begins after the gap, as far as known.
-        spaced: Whether the gap is white space in the file.
-        gaps: Width in ems.
-        uneven: Whether the baseline changes.
+    Of each gap is given whether a word begins after it, as far as known, whether it is white space
+    in the file, its width in ems, and whether the baseline changes.
     """
     ends = np.concatenate([[True], breaks, [True]])
     single = ends[:-1] & ends[1:]

@@ -63,11 +63,12 @@ from foveate.documents.readers.plain.preformatted import (
     table_rows,
 )
 from foveate.documents.readers.plain.undivided import divide
+from foveate.documents.words import alternatives, load_words
 
 _WORD = re.compile(r"[^\W\d_]{2,}")  # not the number of a chapter or page
 _NOTE = re.compile(r"\[\d{1,3}\]\s")
 _CAPTION = re.compile(
-    r"(?:table|figure|fig\.|listing|tabelle|abbildung|abb\.|tableau|tabla|figura|表|图|圖|図)"
+    rf"(?:{alternatives(load_words('headings')['captions'])})"
     r"\s*(?:\d{1,3}(?:\.\d{1,3})*|[A-Z]\.\d{1,3})[.:：]?\s+\S.*",
     re.IGNORECASE,
 )

@@ -8,6 +8,7 @@ from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 from foveate.documents.blocks import MappedText
+from foveate.documents.words import alternatives, load_words
 
 MAX_HEADING = 120  # characters
 
@@ -26,10 +27,10 @@ _COUNT = re.compile(r"\(\d{1,3}\)\s+[a-z]")  # of what was just said: five (5) y
 _WIDE = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")  # scripts without spaces
 _END = ".;,!?。；，！？"
 _ENDS_LINE = ".;!?。；！？:{}()=|"  # a line of code or the last one of a paragraph
+_PAGE, _OF = (alternatives(load_words("headings")[kind]) for kind in ("page", "of"))
 _PAGE_NUMBER = re.compile(  # alone, in a column of its own, or after a word for page
-    r"(?:^|\s{2}|\t|[|\[(·•–—-] ?"
-    r"|(?P<word>\b(?:pages?|pag\.?|p\.|seite|s\.|página|pág\.|sida|стр\.|第)\s*))"
-    r"(?P<number>\d{1,6})(?=$|\s{2}|\t| ?[|\])·•–—-]|(?(word)\s*(?:of|von|de|sur|/|页|頁)|\s?/))",
+    rf"(?:^|\s{{2}}|\t|[|\[(·•–—-] ?|(?P<word>\b(?:{_PAGE})\s*))"
+    rf"(?P<number>\d{{1,6}})(?=$|\s{{2}}|\t| ?[|\])·•–—-]|(?(word)\s*(?:{_OF}|页|頁)|\s?/))",
     re.IGNORECASE,
 )
 _MIN_LONG = 40  # characters of a line that is likely text rather than a heading

@@ -6,35 +6,19 @@ from dataclasses import replace
 
 from foveate.documents.blocks import Block, MappedText, Prose
 from foveate.documents.language import detect_language_of
+from foveate.documents.words import alternatives, load_words
 
-# What transcribers write in brackets about sounds, in English, German, French and Spanish. Other
-# brackets, such as "(Wales)" and "[the minister]", are words.
+_WORDS = load_words("speech")
 _SOUNDS = (
-    r"(?:background |loud |no |mixed |overlapping )?(?:laugh(?:s|ter|ing|ed)?|chuckl(?:es?|ing)|"
-    r"giggl(?:es?|ing)|applau(?:se|ds?|ding)|cheer(?:s|ing)|inaudible|unintelligible|indistinct|"
-    r"incomprehensible|cross[ -]?talk|music|paus(?:es?|ing)|silence|cough(?:s|ing)?|sigh(?:s|ing)?|"
-    r"sniff(?:s|les?|ing)?|gasps?|nois(?:es?|y)|sounds?|audio|speech|breath(?:s|es|ing)?|"
-    r"clears throat|(?:tele)?phone (?:rings?|ringing)|interruption|blank[_ ]audio|"
-    r"gelächter|lach(?:en|t)|beifall|applaus|unverständlich|musik|räusper[nt]|husten|heiterkeit|"
-    r"rires?|applaudissements|musique|incompréhensible|toux|"
-    r"risas?|aplausos|música|ininteligible|tos)"
+    r"(?:background |loud |no |mixed |overlapping )?(?:" + alternatives(_WORDS["sounds"]) + ")"
 )
 _MARK = re.compile(
     rf"\{{\s*\w+\s*\}}|[\[(<*]{{1,2}}\s?{_SOUNDS}[\s\d:.,!]{{0,20}}[\])>*]{{1,2}}|[♪♫♬]+",
     re.IGNORECASE,
 )
-_FILLERS = {
-    "": r"uh+|uhm+|umm+|erm+|hmm*|äh+m?|ähm+|öh?m+|euh+",
-    "en": r"u[hm]+|erm+|hmm*",  # "um" is a word in German and Portuguese
-}
+_FILLERS: dict[str, list[str]] = _WORDS["fillers"]
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_BACKCHANNEL = re.compile(
-    # The words of "all right", "I see" and "ach so" are among these.
-    r"y(?:eah|ea|ep|up|es)|ok(?:ay)?|kay|m+|hm+|mhm+|uh|huh|u[hm]+|oh+|a+h+|aha|ooh|wow|right|"
-    r"alright|all|sure|exactly|i|see|so|ja+|jaja|jo|genau|ach|achso|klar|stimmt|oui|ouais|"
-    r"d['’]accord|voilà|si|sí|claro|vale",
-    re.IGNORECASE,
-)
+_BACKCHANNEL = re.compile(alternatives(_WORDS["backchannel"]), re.IGNORECASE)
 _MAX_BACKCHANNEL = 80  # characters
 
 
@@ -82,7 +66,8 @@ def _filler_pattern(language: str) -> re.Pattern[str]:
 
     Part of a backchannel such as "uh-huh" is not a filler.
     """
-    filler = rf"(?<![\w'’-])(?:{_FILLERS.get(language, _FILLERS[''])})(?![\w'’]|\s?[-–]\s?[hm])"
+    sounds = alternatives(_FILLERS.get(language, _FILLERS["any"]))
+    filler = rf"(?<![\w'’-])(?:{sounds})(?![\w'’]|\s?[-–]\s?[hm])"
     return re.compile(
         rf"(?:\A|(?<=[.?!]))\s*(?:{filler}[\s,]*)+(?:[.…]+|\Z)|"
         rf"(?<=[^\s,])[\s,]+{filler}(?=\s?[.?!])|{filler}\s?,?",

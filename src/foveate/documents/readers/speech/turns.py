@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from foveate.documents.blocks import name_set
 from foveate.documents.readers.plain.lines import TextLine
+from foveate.documents.words import load_words, name_set
 
 _MERIDIEM = r"(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
 _DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?"
@@ -37,18 +37,7 @@ _HEADER = re.compile(
 )
 _PARTS = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s?([Pp])?")
 _LONE_NAME = re.compile(_NAME)
-_NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and logs
-    "note notes nb warning caution attention important danger hint tip example examples todo fixme "
-    "xxx q a question answer frage antwort pregunta respuesta réponse name title author authors "
-    "date time year subject from to cc bcc re url uri doi isbn issn abstract keywords package "
-    "version description source section priority maintainer license licence copyright status type "
-    "summary result results input output usage see remark definition theorem proof figure table "
-    "fig step info error warn debug trace critical fatal notice verbose emerg alert key value term "
-    "file files path default required optional returns return args arguments parameters homepage "
-    "depends format comment comments location address phone email tel fax price item discussion "
-    "decision decisions action actions agenda problem solution reason background goal advantages "
-    "disadvantages pros cons"
-)
+_NOT_SPEAKERS = name_set(load_words("speech")["not_speakers"])
 _MAX_OPENING = 200  # characters of a line in which a turn may open
 _MAX_HEADER = 100  # characters of a line with a name and a time
 _MAX_NAME = 40  # characters
@@ -147,11 +136,6 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
         ):
             openings[index] = Opening(line, 0, num_lines=2)
     names = [opening.speaker for opening in openings.values()]
-    counts = Counter(names)
-    has_text = [
-        index + opening.num_lines not in openings and index + opening.num_lines < len(shown)
-        for index, opening in openings.items()
-    ]
     times = [_seconds("\n".join(shown[n : n + one.num_lines])) for n, one in openings.items()]
     num_changes = sum(first != second for first, second in pairwise(names))
     num_later = sum(first <= second for first, second in pairwise(times))
@@ -160,10 +144,7 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
         or num_changes < _MIN_CHANGES * (len(names) - 1)  # chapters and verses
         or num_later < _MAJORITY * (len(times) - 1)
         or all(time % 5 == 0 for time in times)  # a schedule
-        or min(openings) > 0.3 * len(shown)
         or len(openings) < 0.1 * len(shown)
-        or sum(has_text) < 0.9 * len(openings)
-        or sum(count for count in counts.values() if count > 1) < 0.6 * len(names)
         or _has_keys(names)
     ):
         return {}

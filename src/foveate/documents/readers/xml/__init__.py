@@ -16,6 +16,7 @@ from foveate.documents.readers import html
 from foveate.documents.readers.html import tree
 from foveate.documents.scripts import signs
 from foveate.documents.structure import DocumentError
+from foveate.documents.words import load_words, name_set
 
 _DECLARATION = re.compile(r"\s*<\?xml\b[^>]*>")
 _ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]*);")
@@ -57,6 +58,18 @@ class Vocabulary:
     separators: dict[str, str]
     hidden: frozenset[str]
     default_headings: dict[str, str]
+
+    @classmethod
+    def load(cls, format: str) -> "Vocabulary":
+        """Return the vocabulary of a format from its table of words."""
+        table = load_words(format)
+        names = ("parts", "sections", "floats", "hidden")
+        return cls(
+            **table
+            | {name: name_set(table[name]) for name in names}
+            | {"labels": frozenset(label.partition("/")[::2] for label in table["labels"].split())}
+            | {"tags": {one: tag for tag, ones in table["tags"].items() for one in ones.split()}}
+        )
 
 
 def format_of_root(text: str) -> str:

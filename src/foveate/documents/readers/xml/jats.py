@@ -2,45 +2,12 @@
 
 from collections.abc import Iterator
 
-from foveate.documents.blocks import ParsedText, name_set
+from foveate.documents.blocks import ParsedText
 from foveate.documents.markup import Element
 from foveate.documents.metadata import clean_names, first_date, make_date
 from foveate.documents.readers import xml
 
-_JATS = xml.Vocabulary(
-    title=".//title-group/article-title",
-    parts=name_set("abstract body ack notes sec app glossary fn-group ref-list floats-group"),
-    sections=name_set("abstract sec ack notes app glossary ref-list"),
-    heading="title",
-    tags={
-        **{name: name for name in ("p", "sup", "sub", "table", "thead", "tbody", "tr", "td", "th")},
-        **dict.fromkeys(("title", "verse-group"), "p"),
-        **dict.fromkeys(("fig", "caption"), "figcaption"),
-        **dict.fromkeys(("fn", "table-wrap-foot"), "footnote"),
-        **dict.fromkeys(("boxed-text", "def-item", "disp-quote", "fig-group", "table-wrap"), "div"),
-        "supplementary-material": "div",
-        "break": "br",
-        "code": "pre",
-        "preformat": "pre",
-        "list": "ul",
-        "list-item": "li",
-        "def-list": "dl",
-        "term": "dt",
-        "def": "dd",
-        "ref": "reference",
-    },
-    floats=name_set("fig fig-group table-wrap table-wrap-group fn supplementary-material"),
-    labels=frozenset(
-        (parent, "label") for parent in ("fig", "table-wrap", "fn", "ref", "list-item")
-    ),
-    separators={"element-citation": ", ", "nlm-citation": ", ", "person-group": ", ", "name": " "},
-    hidden=name_set("tex-math annotation media graphic sub-article response object-id pub-id"),
-    default_headings={
-        "abstract": "Abstract",
-        "ack": "Acknowledgements",
-        "ref-list": "References",
-    },
-)
+_JATS = xml.Vocabulary.load("jats")
 _NAMES = ("name", "name-alternatives/name", "string-name", "name-alternatives/string-name")
 _PUBLICATIONS = ("pub", "epub", "epub-ppub", "ppub", "collection")
 """The kinds of dates that are those of a publication, the best first."""

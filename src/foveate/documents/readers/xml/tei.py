@@ -2,37 +2,12 @@
 
 from collections.abc import Iterator
 
-from foveate.documents.blocks import ParsedText, name_set
+from foveate.documents.blocks import ParsedText
 from foveate.documents.markup import Element
 from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import xml
 
-_TEI = xml.Vocabulary(
-    title=".//titleStmt/title",
-    parts=name_set("abstract front body listBibl"),
-    sections=name_set("abstract div div1 div2 div3 div4 div5 div6 div7 listBibl"),
-    heading="head",
-    tags={
-        **dict.fromkeys(("p", "ab", "lg", "u", "figDesc", "speaker", "stage"), "p"),
-        **dict.fromkeys(("biblStruct", "bibl", "biblFull"), "reference"),
-        "list": "ul",
-        "item": "li",
-        "figure": "figcaption",
-        "table": "table",
-        "row": "tr",
-        "cell": "td",
-        "note": "footnote",
-        "eg": "pre",
-        "code": "pre",
-        "lb": "br",
-    },
-    floats=name_set("figure table note"),
-    labels=frozenset({("figure", "head"), ("table", "head")}),
-    separators=dict.fromkeys(("biblStruct", "analytic", "monogr", "imprint"), ", ")
-    | {"persName": " "},
-    hidden=name_set("sourceDesc titlePage fw idno annotation"),
-    default_headings={"abstract": "Abstract", "listBibl": "References"},
-)
+_TEI = xml.Vocabulary.load("tei")
 
 
 def read(text: str) -> ParsedText:
