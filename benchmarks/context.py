@@ -14,15 +14,13 @@ sentences) by BM25, by all-MiniLM-L6-v2 and by our encoder; sentences by our rel
 its two neighbours; and `foveate.context`. Their prompts are filled with the best chunks or
 sentences, and with as many sentences of the next one as fit. Only ours has numbers, which count.
 
-    python benchmarks/context.py --meetings test.jsonl.gz           # with the default model
-    python benchmarks/context.py --meetings test.jsonl.gz --model model --output other.json
-    python benchmarks/context.py --docs                             # write the tables of the page
+    python -m benchmarks context                   # with the default model
+    python -m benchmarks context --model model --output other.json
 
 Each document is measured by one of `--jobs` processes, which have a core each.
 """
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import islice
@@ -35,23 +33,21 @@ import torch
 from rouge_score.rouge_scorer import RougeScorer
 from torch import Tensor
 
-import arguments
-import report
+from benchmarks import report
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval import flat, tasks_of, without_headings
+from benchmarks.retrieval_measures import interval
+from benchmarks.retrieval_systems import match_words, minilm_path
+from benchmarks.structured_documents import overviews
 from foveate import Document, Encoder
-from foveate.data import Example
 from foveate.documents import Section
 from foveate.tasks.centrality import unit
 from foveate.tasks.context import fit, weigh
 from foveate.tasks.prompt import outline
 from foveate.tasks.relevance import encode_query, relevance
 from foveate.tasks.tokens import estimate_tokens
-from retrieval import flat, headings, without_headings
-from retrieval_measures import interval
-from retrieval_systems import match_words, minilm_path
-from structured_documents import meetings, overviews, papers, peps, plos, proposals
 
-PAGE = report.ROOT / "docs" / "tasks" / "context.md"
-RESULT = report.RESULTS / "context.json"
+PAGE = "tasks/context.md"
 BUDGETS = (500, 1000, 2000, 4000, 8000)
 COMPARED = 1000  # of these, at which the page compares systems
 CHUNKS = (256, 512)
@@ -64,68 +60,56 @@ systems: "Systems"
 """Those of this process, see `load`."""
 
 
-def main() -> None:
-    parser = arguments.parser(
-        __doc__, "data", "model", "minilm", "device", "limit", "docs", output=RESULT
-    )
-    parser.add_argument("--meetings", type=Path, help="QMSum's test split, as val")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
-    options = parser.parse_args()
-    if options.docs:
-        report.write_tables(PAGE, tables(options.output))
-        return
-    path = options.meetings or options.data / "qmsum" / "test.jsonl.gz"
-    model = options.model and Path(options.model).name
-    setting = {"model": model, "limit": options.limit, "budgets": BUDGETS}
-    of_systems = options.model, options.minilm or minilm_path(), options.device
+@measurement("context.json", "transformers", "numpy")
+def context(
+    data: Path = report.DATA,
+    model: str | None = None,
+    minilm: str | None = None,
+    device: str | None = None,
+    limit: int | None = None,
+    jobs: int | None = None,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure all systems on each set.
+
+    Options:
+        jobs: processes, by default one for each core
+    """
+    setting = {"model": model and Path(model).name, "limit": limit, "budgets": BUDGETS}
+    of_systems = model, minilm or minilm_path(), device
     results: dict[str, Any] = {}
-    with ProcessPoolExecutor(options.jobs, get_context("spawn"), load, of_systems) as pool:
-        cases = sets(options.data, path, options.limit)
-        measured = {name: pool.map(measure, its) for name, its in cases}
+    with ProcessPoolExecutor(jobs, get_context("spawn"), load, of_systems) as pool:
+        measured = {name: pool.map(measure, its) for name, its in sets(data, limit)}
         for name, of_documents in measured.items():
             results[name] = summary([values for values in of_documents if values])
             print(f"\n{name}\n\n{table_of(results[name])}", flush=True)
             missing = [other for other in measured if other not in results]
-            saved = {"setting": setting, "sets": results}
-            report.save(options.output, saved, "transformers", "numpy", missing=missing)
+            yield {"setting": setting, "sets": results}, missing
 
 
-def sets(data: Path, of_meetings: Path, limit: int | None) -> Iterator[tuple[str, list[Case]]]:
+def sets(data: Path, limit: int | None) -> Iterator[tuple[str, list[Case]]]:
     """Yield the name and the cases of each set."""
+    of_meetings = tasks_of(data, "meetings", "test", limit)
     for name, arranged in (("meetings", flat), ("turns as sections", turns_as_sections)):
         yield (
             name,
             [
-                (
-                    arranged(without_headings(example.document)),
-                    [
-                        (one.text, list(one.sentence_ids))
-                        for one in example.queries
-                        if one.sentence_ids
-                    ],
-                )
-                for example in islice(meetings(of_meetings), limit)
+                (arranged(document), [(one.text, list(one.sentence_ids)) for one in queries])
+                for document, queries in of_meetings
             ],
         )
     yield (
         "general questions",
         [
             (flat(without_headings(document)), [*questions])
-            for document, questions in islice(overviews(of_meetings), limit)
+            for document, questions in islice(overviews(data / "qmsum" / "test.jsonl.gz"), limit)
         ],
     )
-    written: dict[str, Iterator[Example]] = {
-        "papers": papers(data / "scisummnet" / "dev.jsonl.gz"),
-        "PEPs": peps(data / "peps" / "train.jsonl.gz", "dev"),
-        "proposals": proposals(data / "proposals" / "dev.jsonl.xz"),
-        "articles": plos(data / "plos" / "dev.tar.xz"),
-    }
-    for name, examples in written.items():
+    for name in ("papers", "PEPs", "proposals", "articles"):
         yield (
             name,
             [
                 (document, [(one.text, list(one.sentence_ids)) for one in queries if one.specific])
-                for document, queries in headings(islice(examples, limit))
+                for document, queries in tasks_of(data, name, "dev", limit)
             ],
         )
 
@@ -285,44 +269,44 @@ def table_of(results: dict[str, Any]) -> str:
     """Format the means of all systems; the best of each budget is bold."""
     columns = list(zip(*(one["mean"] for one in results["systems"].values()), strict=True))
     rows = [
-        [name, *(marked(value, its) for value, its in zip(one["mean"], columns, strict=True))]
+        [name, *map(report.marked, one["mean"], columns)]
         for name, one in results["systems"].items()
     ]
     size = f"{results['documents']} documents, {results['questions']} questions"
     return report.table([size, *(f"{budget:,}" for budget in BUDGETS)], rows)
 
 
-def tables(path: Path) -> dict[str, str]:
-    """Format saved results for the page: all systems at one budget, and ours at all of them."""
-    results = report.load(path)["sets"]
+@table(PAGE, "compared", "context.json")
+def compared_table(results: dict[str, Any]) -> str:
+    """Format all systems at one budget."""
     place = BUDGETS.index(COMPARED)
     of_sets = {
         name: {system: one["mean"][place] for system, one in its["systems"].items()}
-        for name, its in results.items()
+        for name, its in results["sets"].items()
     }
-    sizes = [f"{name}: {its['documents']}, {its['questions']}" for name, its in results.items()]
-    systems = [
-        [system, *(marked(its[system], its.values()) for its in of_sets.values())]
+    sizes = [
+        f"{name}: {its['documents']}, {its['questions']}" for name, its in results["sets"].items()
+    ]
+    rows = [
+        [system, *(report.marked(its[system], its.values()) for its in of_sets.values())]
         for system in next(iter(of_sets.values()))
     ]
-    budgets = [
+    return report.table([f"{COMPARED:,} tokens", *sizes], rows)
+
+
+@table(PAGE, "budgets", "context.json")
+def budgets_table(results: dict[str, Any]) -> str:
+    """Format ours at all budgets."""
+    rows = [
         [
             name,
             *(f"{value:.1f}" for value in its["systems"][OWN]["mean"]),
             f"{tokens_for_the_same(its):,.0f}",
         ]
-        for name, its in results.items()
+        for name, its in results["sets"].items()
     ]
     header = ["", *(f"{budget:,}" for budget in BUDGETS), "the best other's"]
-    return {
-        "compared": report.table([f"{COMPARED:,} tokens", *sizes], systems),
-        "budgets": report.table(header, budgets),
-    }
-
-
-def marked(value: float, values: Iterable[float]) -> str:
-    """Format a value, in bold if it is the highest."""
-    return f"**{value:.1f}**" if value == max(values) else f"{value:.1f}"
+    return report.table(header, rows)
 
 
 def tokens_for_the_same(results: dict[str, Any]) -> float:
@@ -334,7 +318,3 @@ def tokens_for_the_same(results: dict[str, Any]) -> float:
     means = {name: one["mean"] for name, one in results["systems"].items()}
     own = means.pop(OWN)
     return float(np.interp(max(mean[place] for mean in means.values()), own, BUDGETS))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,7 @@
 """Vectors of sentences on a CPU: the default model beside MiniLM in every runtime it is served in.
 
-    python benchmarks/cpu.py --minilm MINILM
-    python benchmarks/cpu.py --minilm MINILM --dtypes float32 int8 --result cpu-avx2.json
-    python benchmarks/cpu.py --docs    # write the saved results into the page
+    python -m benchmarks cpu
+    python -m benchmarks cpu --dtypes float32 int8 --output benchmarks/results/cpu-avx2.json
 
 The sentences and titles are those of a Python Enhancement Proposal and of a paper of ScisummNet
 dev; each system encodes all of them by themselves. The systems are
@@ -28,19 +27,18 @@ rate that oneDNN reaches for 2,048 tokens at the model's shapes. A peer that is 
 left out and named in the result.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from itertools import product
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -49,19 +47,18 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-import arguments
-import report
-from encoding import PROPOSAL, anchors_with_text, count_tokens, spread
+from benchmarks import report
+from benchmarks.encoding import PAGE, PROPOSAL, anchors_with_text, count_tokens
+from benchmarks.processes import in_new_process
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval_systems import minilm_path
+from benchmarks.structured_documents import papers
+from benchmarks.timing import resident, spread, timed
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
 from foveate.inference.tree_runner import TreeRunner
 from foveate.models.tree_bert_network import load_network
-from retrieval_systems import minilm_path
-from structured_documents import papers
-from timing import resident
 
-PAGE = report.ROOT / "docs" / "numbers" / "encoding.md"
-RESULT, AVX2 = "cpu.json", "cpu-avx2.json"
 SYSTEMS = (
     ("foveate", "float32"),
     ("foveate", "bfloat16"),
@@ -84,65 +81,43 @@ BATCH_SIZES = (8, 16, 32, 64)
 MAX_TOKENS = 254  # of a sentence, so that all systems read the whole of it
 CALIBRATION = 300  # sentences
 FLOOR_TOKENS = 2048
-LEVELS = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 3e-2}  # of error
 
 Encode = Callable[[list[str]], Any]
+Dtype = Literal["float32", "bfloat16", "int8"]
 
 
-def main() -> None:
-    parser = arguments.parser(__doc__, "data", "minilm", "docs", output=report.RESULTS)
-    parser.add_argument("--systems", nargs="+", help="such as foveate and OpenVINO; all if none")
-    parser.add_argument("--dtypes", nargs="+", choices=LEVELS, default=list(LEVELS))
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--result", default=RESULT, help="name of the file of results")
-    parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.docs:
-        files = {"sentences": RESULT, "sentences, AVX2": AVX2}
-        tables = {name: table(report.load(options.output / file)) for name, file in files.items()}
-        report.write_tables(PAGE, tables)
-        return
-    torch.set_num_threads(options.threads)
-    options.minilm = options.minilm or minilm_path()
-    if options.worker:
-        work(options)
-        return
-    chosen = [
-        (system, dtype)
-        for system, dtype in SYSTEMS
-        if dtype in options.dtypes and (not options.systems or system in options.systems)
-    ]
+@measurement(
+    "cpu.json",
+    *("transformers", "tokenizers", "sentence-transformers", "onnxruntime", "openvino", "nncf"),
+)
+def sentences(
+    data: Path = report.DATA,
+    minilm: str | None = None,
+    dtypes: Sequence[Dtype] = ("float32", "bfloat16", "int8"),
+    rounds: int = 9,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Let all systems encode the sentences.
+
+    Options:
+        dtypes: of the systems
+        rounds: how often each system encodes
+    """
+    minilm = minilm or minilm_path()
+    chosen = [(system, dtype) for system, dtype in SYSTEMS if dtype in dtypes]
     present = [one for one in chosen if all(map(find_spec, NEEDS.get(one[0], ())))]
     if ("OpenVINO", "int8") in present and not find_spec("nncf"):
         present.remove(("OpenVINO", "int8"))
-    texts = read_texts(options.data)
+    texts = read_texts(data)
     tokens = sum(count_tokens(texts))
     print(f"{len(texts)} sentences, {tokens} tokens", flush=True)
     with tempfile.TemporaryDirectory() as name:
-        prepare(Path(name), texts, present, options)
+        prepare(Path(name), texts, present, data, minilm)
         results = {
-            "setting": {
-                "rounds": options.rounds,
-                "sentences": len(texts),
-                "tokens": tokens,
-            },
-            "floors": floors(options.dtypes),
-            "rows": measure(present, Path(name), options),
+            "setting": {"rounds": rounds, "sentences": len(texts), "tokens": tokens},
+            "floors": floors(dtypes),
+            "rows": measure(present, Path(name), minilm, rounds),
         }
-    print(f"\n{table(results)}")
-    report.save(
-        options.output / options.result,
-        results,
-        "transformers",
-        "tokenizers",
-        "sentence-transformers",
-        "onnxruntime",
-        "openvino",
-        "nncf",
-        missing=[" ".join(one) for one in chosen if one not in present],
-    )
+    yield results, [" ".join(one) for one in chosen if one not in present]
 
 
 # Texts and references
@@ -181,16 +156,16 @@ def tokenizer() -> Tokenizer:
 
 
 def prepare(
-    folder: Path, texts: list[str], systems: list[tuple[str, str]], options: argparse.Namespace
+    folder: Path, texts: list[str], systems: list[tuple[str, str]], data: Path, minilm: str
 ) -> None:
     """Write what the processes read: sentences, their vectors in float64, and exported models."""
-    bert = load_bert(options.minilm)
+    bert = load_bert(minilm)
     if ("ONNX Runtime", "float32") in systems or ("OpenVINO", "float32") in systems:
         export(bert, folder / "exported-float32.onnx")
     if ("ONNX Runtime", "int8") in systems:
         export_onnxruntime(folder)
     if ("OpenVINO", "int8") in systems:
-        export_openvino(folder, calibration_texts(options.data))
+        export_openvino(folder, calibration_texts(data))
     (folder / "texts.json").write_text(json.dumps(texts))
     bert = bert.double()
     with torch.inference_mode():
@@ -309,12 +284,10 @@ def padded(texts: list[str], size: int) -> Iterator[tuple[list[int], np.ndarray,
         yield indices, input_ids, (input_ids != 0).astype(np.int64)  # 0 is [PAD]
 
 
-def forms(
-    system: str, dtype: str, folder: Path, options: argparse.Namespace
-) -> dict[str, Callable[[], Encode]]:
+def forms(system: str, dtype: str, folder: Path, minilm: str) -> dict[str, Callable[[], Encode]]:
     """Name the forms that a system is tried in, and how each is loaded."""
     if system in ("foveate", "MiniLM in Encoder"):
-        path = None if system == "foveate" else options.minilm
+        path = None if system == "foveate" else minilm
         return {
             "its own batches": lambda: (
                 Encoder.from_pretrained(path, device="cpu", dtype=dtype).encode_texts
@@ -322,39 +295,37 @@ def forms(
         }
     if system == "sentence-transformers":
         return {
-            f"batches of {size}": partial(load_sentence_transformers, dtype, size, options)
+            f"batches of {size}": partial(load_sentence_transformers, dtype, size, minilm)
             for size in BATCH_SIZES
         }
     if system == "ONNX Runtime":
         return {
             f"{graph} graph, batches of {size}": partial(
-                load_onnxruntime, folder / f"{graph}-{dtype}.onnx", size, options
+                load_onnxruntime, folder / f"{graph}-{dtype}.onnx", size
             )
             for graph, size in product(("exported", "fused"), BATCH_SIZES)
         }
     return {
-        f"{hint.lower()} hint, batches of {size}": partial(
-            load_openvino, dtype, folder, hint, size, options
-        )
+        f"{hint.lower()} hint, batches of {size}": partial(load_openvino, dtype, folder, hint, size)
         for hint, size in product(("LATENCY", "THROUGHPUT"), BATCH_SIZES)
     }
 
 
-def load_sentence_transformers(dtype: str, size: int, options: argparse.Namespace) -> Encode:
+def load_sentence_transformers(dtype: str, size: int, minilm: str) -> Encode:
     """Load sentence-transformers in PyTorch."""
     from sentence_transformers import SentenceTransformer
 
     kwargs = {"dtype": getattr(torch, dtype)}
-    model = SentenceTransformer(options.minilm, device="cpu", model_kwargs=kwargs)
+    model = SentenceTransformer(minilm, device="cpu", model_kwargs=kwargs)
     return lambda texts: model.encode(texts, batch_size=size, convert_to_tensor=True)
 
 
-def load_onnxruntime(path: Path, size: int, options: argparse.Namespace) -> Encode:
+def load_onnxruntime(path: Path, size: int) -> Encode:
     """Load a graph in ONNX Runtime."""
     import onnxruntime
 
     session_options = onnxruntime.SessionOptions()
-    session_options.intra_op_num_threads = options.threads
+    session_options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(
         str(path), session_options, providers=["CPUExecutionProvider"]
     )
@@ -363,9 +334,7 @@ def load_onnxruntime(path: Path, size: int, options: argparse.Namespace) -> Enco
     )
 
 
-def load_openvino(
-    dtype: str, folder: Path, hint: str, size: int, options: argparse.Namespace
-) -> Encode:
+def load_openvino(dtype: str, folder: Path, hint: str, size: int) -> Encode:
     """Load a model in OpenVINO, whose hint says how many requests run beside each other."""
     import openvino
 
@@ -373,7 +342,7 @@ def load_openvino(
     settings = {
         "INFERENCE_PRECISION_HINT": "f32" if dtype == "float32" else "bf16",
         "PERFORMANCE_HINT": hint,
-        "INFERENCE_NUM_THREADS": options.threads,
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
     }
     model = openvino.Core().compile_model(str(folder / file), "CPU", settings)
     queue = openvino.AsyncInferQueue(model)
@@ -451,91 +420,71 @@ def export_openvino(folder: Path, texts: list[str]) -> None:
 
 
 def measure(
-    systems: list[tuple[str, str]], folder: Path, options: argparse.Namespace
+    systems: list[tuple[str, str]], folder: Path, minilm: str, rounds: int
 ) -> list[dict[str, Any]]:
-    """Let all systems encode in turn, round after round."""
+    """Let all systems encode in turn, round after round, each in its own process."""
     rows, workers = [], []
+    context = get_context("spawn")
     for system, dtype in systems:
-        form = json.loads(start(folder, options, system, dtype).communicate()[0])["form"]
-        workers.append(start(folder, options, system, dtype, form))
-        error = answer(workers[-1])["error"]
-        rows.append({"system": system, "dtype": dtype, "form": form, "error": error})
+        form = in_new_process(fastest, system, dtype, folder, minilm)
+        worker, other = context.Pipe()
+        job = other, system, dtype, form, folder, minilm, torch.get_num_threads()
+        context.Process(target=work, args=job, daemon=True).start()
+        other.close()  # so that a process that ends is noticed
+        workers.append(worker)
+        rows.append({"system": system, "dtype": dtype, "form": form, "error": worker.recv()})
         print(json.dumps(rows[-1]), flush=True)
-    times = [[ask(worker) for worker in workers] for _ in range(options.rounds)]
+    times = [[ask(worker, "again") for worker in workers] for _ in range(rounds)]
     for row, worker, one in zip(rows, workers, zip(*times, strict=True), strict=True):
         row |= {name: [time[name] for time in one] for name in ("seconds", "processor")}
-        row |= json.loads(worker.communicate()[0])
+        row |= ask(worker, "end")
     return rows
 
 
-def start(folder: Path, options: argparse.Namespace, *job: str) -> "subprocess.Popen[str]":
-    """Start the process of a system, to find its fastest form or to encode in a given one."""
-    command = [sys.executable, __file__, "--data", str(options.data)]
-    command += ["--minilm", options.minilm, "--threads", str(options.threads)]
-    command += ["--folder", str(folder), "--worker", *job]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, bufsize=1, **pipes)
+def ask(worker: Connection, what: str) -> Any:
+    """Send something to a process, and return its answer."""
+    worker.send(what)
+    return worker.recv()
 
 
-def ask(worker: "subprocess.Popen[str]") -> dict[str, float]:
-    """Let a process encode once."""
-    assert worker.stdin is not None
-    worker.stdin.write("again\n")
-    return answer(worker)
-
-
-def answer(worker: "subprocess.Popen[str]") -> dict[str, Any]:
-    """Read what a process says next."""
-    assert worker.stdout is not None
-    line = worker.stdout.readline()
-    if not line:
-        raise SystemExit(f"{' '.join(worker.args)} failed")
-    return json.loads(line)
-
-
-def work(options: argparse.Namespace) -> None:
-    """Be the process of a system; see `start`."""
-    system, dtype, *form = options.worker
-    texts = json.loads((options.folder / "texts.json").read_text())
-    found = forms(system, dtype, options.folder, options)
-    if not form:
-        print(json.dumps({"form": fastest(found, texts[::4])}))
-        return
+def work(
+    asked: Connection, system: str, dtype: str, form: str, folder: Path, minilm: str, threads: int
+) -> None:
+    """Be the process of a system: send its error, and encode as often as is asked."""
+    torch.set_num_threads(threads)
+    texts = json.loads((folder / "texts.json").read_text())
+    found = forms(system, dtype, folder, minilm)
     before = resident("VmRSS")
-    encode = found[form[0]]()
+    encode = found[form]()
     vectors = torch.as_tensor(encode(texts)).float()
     owner = "foveate" if system == "foveate" else "MiniLM"
-    expected = load_file(options.folder / "vectors.safetensors")[owner]
-    error = float((vectors - expected).norm() / expected.norm())
-    print(json.dumps({"error": error}), flush=True)
-    for _ in sys.stdin:
-        print(json.dumps(timed(encode, texts)), flush=True)
-    print(json.dumps({"peak MiB": (resident("VmHWM") - before) / 2**20}))
+    expected = load_file(folder / "vectors.safetensors")[owner]
+    asked.send(float((vectors - expected).norm() / expected.norm()))
+    while asked.recv() == "again":
+        used = time.process_time()
+        seconds, _ = timed(partial(encode, texts))
+        asked.send({"seconds": seconds, "processor": time.process_time() - used})
+    asked.send({"peak MiB": (resident("VmHWM") - before) / 2**20})
 
 
-def fastest(found: dict[str, Callable[[], Encode]], texts: list[str]) -> str:
-    """Find the form that takes the least time."""
+def fastest(system: str, dtype: str, folder: Path, minilm: str) -> str:
+    """Find the form of a system that takes the least time for a quarter of the texts."""
+    found = forms(system, dtype, folder, minilm)
     if len(found) == 1:
         return next(iter(found))
+    texts = json.loads((folder / "texts.json").read_text())[::4]
     seconds = {}
     for form, load in found.items():
         encode = load()
         encode(texts)  # kernels are chosen for these shapes
-        seconds[form] = min(timed(encode, texts)["seconds"] for _ in range(2))
+        seconds[form] = min(timed(partial(encode, texts))[0] for _ in range(2))
     return min(seconds, key=seconds.__getitem__)
-
-
-def timed(encode: Encode, texts: list[str]) -> dict[str, float]:
-    """Encode all texts once, and measure the time and that of the processor."""
-    begun, used = time.perf_counter(), time.process_time()
-    encode(texts)
-    return {"seconds": time.perf_counter() - begun, "processor": time.process_time() - used}
 
 
 # Floors
 
 
-def floors(dtypes: list[str]) -> dict[str, dict[str, float]]:
+def floors(dtypes: Sequence[str]) -> dict[str, dict[str, float]]:
     """Measure how fast the matrix products of the layers are by themselves, by dtype."""
     config = json.loads((default_model_path() / "config.json").read_text())
     size, inner = config["hidden_size"], config["intermediate_size"]
@@ -573,16 +522,16 @@ def least_seconds(run: Callable[[], Any]) -> float:
     """Measure the least time of up to 30 calls, which take seconds without the instructions."""
     times: list[float] = []
     while len(times) < 30 and sum(times) < 3:
-        begun = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - begun)
+        times.append(timed(run)[0])
     return min(times)
 
 
 # Tables
 
 
-def table(results: dict[str, Any]) -> str:
+@table(PAGE, "sentences", "cpu.json")
+@table(PAGE, "sentences, AVX2", "cpu-avx2.json")
+def table_of(results: dict[str, Any]) -> str:
     """Format the results."""
     tokens, sentences = (results["setting"][name] for name in ("tokens", "sentences"))
     cells = [
@@ -599,7 +548,3 @@ def table(results: dict[str, Any]) -> str:
     ]
     header = ["system", "tokens/s", "sentences/s", "spread %", "error", "peak MiB", "form"]
     return report.table(header, cells)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,7 @@
 """HDT and other encoders on one GPU: time and memory by length, in the forms users run them in.
 
-    python benchmarks/encoders.py                 # measure, print, save results/encoders.json
-    python benchmarks/encoders.py --docs          # write the saved tables into docs/numbers/hdt.md
-    python benchmarks/encoders.py --plot          # draw docs/images/encoders.png from the results
-    python benchmarks/encoders.py --lengths 4096 --encoders ModernBERT --whole --output whole.json
+    python -m benchmarks encoders
+    python -m benchmarks encoders --lengths 4096 --encoders ModernBERT --output some.json
 
 One document, base size (12 layers, width 768; ModernBERT has 22 layers, HAT four cross-segment
 layers besides), bfloat16, random weights; the forms are those of `forms.py`. HDT starts at token
@@ -14,7 +12,7 @@ recomputes each block's activations in the backward pass.
 
 ModernBERT runs with each attention that the installed versions have: SDPA, for which transformers
 turns windows into a dense mask; FlexAttention, whose block masks are built beforehand; and
-FlashAttention, by the package flash-attn if that is installed and otherwise by torch's own kernels,
+FlashAttention by torch's own kernels,
 `varlen_attn` within windows and for full attention the fastest backend of SDPA. With SDPA it is
 not compiled: its time is that of the dense masks.
 
@@ -23,10 +21,9 @@ floor is arithmetic: two operations per token and matrix weight, three times tha
 step, at the rate that this card reaches on a large matrix product.
 """
 
-import json
 import random
+from collections.abc import Iterator, Sequence
 from functools import partial
-from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
@@ -34,22 +31,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import LongformerConfig, LongformerModel
 
-import forms
-import report
-from forms import CAPTURED, EAGER, PARTS, STEP, Built, Encoder, Row
-from timing import matmul_rate
-from tree_documents import document
-from window_attention import flash_windows
+from benchmarks import forms
+from benchmarks.forms import CAPTURED, EAGER, FORMS, PARTS, STEP, Built, Encoder, Form, Part, Row
+from benchmarks.registry import measurement, picture, table
+from benchmarks.timing import matmul_rate
+from benchmarks.tree_documents import document
+from benchmarks.window_attention import flash_windows
 
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 7.5  # and one measurement, in a command of ten minutes
 SLOWEST = 10.0
-RESULTS = report.RESULTS / "encoders.json"
-COMPILED = report.RESULTS / "encoders-compiled.json"
-"""Of a second run, which had time for the compiled forms of long documents."""
-PAGE = report.ROOT / "docs" / "numbers" / "hdt.md"
-IMAGE = report.ROOT / "docs" / "images" / "encoders.png"
+PAGE = "numbers/hdt.md"
 VOCABULARY = 32768
 WEIGHTS = 85e6  # of HDT's matrices
 
@@ -81,7 +75,7 @@ def hdt_checkpointed(batch: int, length: int) -> Built:
 
 
 def hat(batch: int, length: int) -> Built:
-    from hat import HATConfig, HATModel
+    from benchmarks.hat import HATConfig, HATModel
 
     config = HATConfig(vocab_size=VOCABULARY, max_segments=length // 128, dropout=0.0)
     return HATModel(config), {}
@@ -103,18 +97,21 @@ def pegasus_x(batch: int, length: int) -> Built:
     return PegasusXEncoder(config), {}
 
 
-def longformer(batch: int, length: int) -> Built:
-    from transformers import LongformerConfig, LongformerModel
-
-    config = LongformerConfig(
+def longformer_config(length: int, pad_token_id: int = 1) -> LongformerConfig:
+    """Return the sizes of Longformer for texts of a length."""
+    return LongformerConfig(
         vocab_size=VOCABULARY,
         max_position_embeddings=length + 514,
         attention_window=512,
-        pad_token_id=1,
+        pad_token_id=pad_token_id,
+        sep_token_id=2,
         attention_probs_dropout_prob=0.0,
         hidden_dropout_prob=0.0,
     )
-    model = LongformerModel(config, add_pooling_layer=False)
+
+
+def longformer(batch: int, length: int) -> Built:
+    model = LongformerModel(longformer_config(length), add_pooling_layer=False)
     return model, {"global_attention_mask": first_is_global(batch, length)}
 
 
@@ -166,8 +163,6 @@ def modernbert_flex(batch: int, length: int) -> Built:
 
 def modernbert_flash(batch: int, length: int, backend: str = "FLASH_ATTENTION") -> Built:
     """ModernBERT with FlashAttention, or full attention by another backend of SDPA."""
-    if find_spec("flash_attn") is not None:
-        return modernbert(length, "flash_attention_2"), {}
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
@@ -237,32 +232,37 @@ ENCODERS = {
 }
 
 
-def main() -> None:
-    parser = forms.parser(__doc__.splitlines()[0], LENGTHS, MINUTES)
-    parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
-    options = parser.parse_args()
-    target = options.output or RESULTS
-    if options.docs or options.plot:
-        saved = json.loads(target.read_text())
-        if options.docs:
-            short = [row for row in saved["results"]["rows"] if row["tokens"] == LENGTHS[0]]
-            long = report.load(COMPILED)["rows"]
-            tables = {"short": short, "long": long}
-            report.write_tables(
-                PAGE, {name: forms.table(with_graphs(rows)) for name, rows in tables.items()}
-            )
-        if options.plot:
-            plot(saved)
-        return
-    times = sdpa_times(options.device)
+@measurement("encoders.json", *forms.PACKAGES)
+def measure(
+    encoders: Sequence[str] = ("",),
+    lengths: Sequence[int] = LENGTHS,
+    forms_: Sequence[Form] = FORMS,
+    parts: Sequence[Part] = PARTS,
+    minutes: float = MINUTES,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure the encoders."""
+    times = sdpa_times(forms.DEVICE)
     dense = min(times, key=times.__getitem__)
     flash = ENCODERS[FLASH]._replace(build=partial(modernbert_flash, backend=dense))
     settings = {
-        "matrix TFLOP/s": matmul_rate(options.device) / 1e12,
-        "ModernBERT, FlashAttention": "package flash-attn" if find_spec("flash_attn") else "torch",
+        "matrix TFLOP/s": matmul_rate(forms.DEVICE) / 1e12,
         "SDPA without a mask, 16,384 tokens, forward and backward, ms": times,
     }
-    forms.run(ENCODERS | {FLASH: flash}, options, target, SLOWEST, settings)
+    its = forms.chosen(ENCODERS | {FLASH: flash}, encoders)
+    yield from forms.run(its, lengths, forms_, parts, minutes, SLOWEST, **settings)
+
+
+@table(PAGE, "short", "encoders.json")
+def short_table(results: dict[str, Any]) -> str:
+    """Format the shortest documents."""
+    rows = [row for row in results["rows"] if row["tokens"] == LENGTHS[0]]
+    return forms.table(with_graphs(rows))
+
+
+@table(PAGE, "long", "encoders-compiled.json")
+def long_table(results: dict[str, Any]) -> str:
+    """Format a second run, which had time for the compiled forms of long documents."""
+    return forms.table(with_graphs(results["rows"]))
 
 
 def with_graphs(rows: list[Row]) -> list[Row]:
@@ -285,7 +285,9 @@ def with_graphs(rows: list[Row]) -> list[Row]:
     return [row | {"graph": has_graph(row)} for row in rows]
 
 
-def plot(saved: dict[str, Any]) -> None:
+@picture("encoders.png", "encoders.json")
+def plot(saved: dict[str, Any]) -> Any:
+    """Draw the best time of each encoder by length."""
     from matplotlib.figure import Figure
 
     rows, rate = saved["results"]["rows"], saved["results"]["matrix TFLOP/s"] * 1e12
@@ -310,9 +312,4 @@ def plot(saved: dict[str, Any]) -> None:
         axes.grid(alpha=0.3)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", fontsize="small")
     figure.suptitle(f"{saved['machine']['gpu']}, bfloat16, one document")
-    IMAGE.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(IMAGE, dpi=110)
-
-
-if __name__ == "__main__":
-    main()
+    return figure

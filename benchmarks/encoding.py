@@ -1,8 +1,7 @@
 """Time and memory of encoding whole documents, against MiniLM on isolated sentences.
 
-    python benchmarks/encoding.py                  # on the CPU
-    python benchmarks/encoding.py --device cuda    # on a GPU
-    python benchmarks/encoding.py --docs           # write the saved results into the page
+    python -m benchmarks encoding                  # on the CPU
+    python -m benchmarks encoding --device cuda    # on a GPU
 
 The texts are a Python Enhancement Proposal, the papers of ScisummNet dev, War and Peace, and for
 the first system books of given lengths: as much of War and Peace, from the beginning again after
@@ -25,34 +24,33 @@ allocated there beyond the weights. Errors are the relative norm of the differen
 the CPU, over all vectors of the proposal.
 """
 
-import argparse
 import json
-import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import cycle, product
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-import arguments
-import report
+from benchmarks import report
+from benchmarks.processes import in_new_process
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval_systems import minilm_path
+from benchmarks.structured_documents import papers
+from benchmarks.timing import Memory, spread, timed
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
 from foveate.preprocessing import load_tokenizer
 from foveate.preprocessing.tree import Anchor, outline
 from foveate.preprocessing.tree_builder import load_tree_tokenizer
-from retrieval_systems import minilm_path
-from structured_documents import papers
-from timing import Memory
 
-PAGE = report.ROOT / "docs" / "numbers" / "encoding.md"
+PAGE = "numbers/encoding.md"
 PROPOSAL = report.ROOT / "examples" / "pep-0703.rst"
 LENGTHS = {"cpu": (4096, 16384, 65536, 262144), "cuda": (4096, 16384, 65536, 262144, 1048576)}
 SYSTEMS = ["foveate", "sentence-transformers"]
@@ -63,39 +61,33 @@ BATCH_SIZES = {"cpu": 32, "cuda": 256}
 WARM_UP = "Cod swim. They eat krill.\n\nEels are long."
 
 
-def main() -> None:
-    parser = arguments.parser(__doc__, "data", "minilm", "docs", output=report.RESULTS)
-    parser.add_argument("--device", choices=LENGTHS, default="cpu")
-    parser.add_argument(
-        "--texts", nargs="+", help="such as PEP, papers, book and 4096; all if none"
-    )
-    parser.add_argument("--seconds", type=float, default=40, help="limit of repeating a text")
-    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.docs:
-        report.write_tables(PAGE, tables(options.output))
-        return
-    if options.worker:
-        print(json.dumps(measure(*options.worker, options)))
-        return
-    texts = options.texts or ["PEP", "papers", *map(str, LENGTHS[options.device]), "book"]
-    errors = relative_errors(options.device)
+@measurement("encoding-{device}.json", "transformers", "sentence-transformers")
+def encoding(
+    data: Path = report.DATA,
+    minilm: str | None = None,
+    device: Literal["cpu", "cuda"] = "cpu",
+    texts: Sequence[str] = (),
+    seconds: float = 40,
+) -> dict[str, Any]:
+    """Encode each text by each system.
+
+    Options:
+        texts: such as PEP, papers, book and 4096; by default all
+        seconds: limit of repeating a text
+    """
+    texts = texts or ["PEP", "papers", *map(str, LENGTHS[device]), "book"]
+    errors = relative_errors(device)
     print(errors, flush=True)
-    run = measure if options.device == "cuda" else in_process
+    minilm = minilm or minilm_path()
     rows = []
     for text in texts:
         for system, dtype in product(available(), DTYPES):
             if text.isdigit() and system != "foveate":
                 continue  # to read sentences by themselves takes as long in any document
-            rows.append(run(text, system, dtype, options))
+            job = text, system, dtype, data, minilm, device, seconds
+            rows.append(measure(*job) if device == "cuda" else in_new_process(measure, *job))
             print(json.dumps(rows[-1]), flush=True)
-    print(f"\n{speed_table(rows)}")
-    report.save(
-        options.output / f"encoding-{options.device}.json",
-        {"setting": {"seconds": options.seconds}, "errors": errors, "rows": rows},
-        "transformers",
-        "sentence-transformers",
-    )
+    return {"setting": {"seconds": seconds}, "errors": errors, "rows": rows}
 
 
 def available() -> list[str]:
@@ -162,32 +154,21 @@ def tokenizer() -> Any:
 # Measurements
 
 
-def in_process(text: str, system: str, dtype: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Run `measure` in a process of its own."""
-    command = [sys.executable, __file__, "--data", str(options.data)]
-    command += ["--device", options.device, "--seconds", str(options.seconds)]
-    command += ["--minilm", options.minilm] if options.minilm else []
-    command += ["--worker", text, system, dtype]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(output.splitlines()[-1])
-
-
-def measure(text: str, system: str, dtype: str, options: argparse.Namespace) -> dict[str, Any]:
+def measure(
+    text: str, system: str, dtype: str, data: Path, minilm: str, device: str, seconds: float
+) -> dict[str, Any]:
     """Measure one system on one text."""
-    path = None if system == "foveate" else options.minilm or minilm_path()
-    documents = read_documents(text, options.data)
-    encode = load(system, dtype, path, options.device)
+    documents = read_documents(text, data)
+    encode = load(system, dtype, None if system == "foveate" else minilm, device)
     texts = [anchor.text for anchor in anchors_with_text(documents)]
     tokens = sum(count_tokens(texts))
     encode([Document.from_text(WARM_UP, language="en")])
-    if options.device == "cuda":  # the GPU's clock rises and its kernels are compiled
+    if device == "cuda":  # the GPU's clock rises and its kernels are compiled
         encode(documents)
-    memory = Memory.start(options.device)
-    seconds: list[float] = []
-    while len(seconds) < REPEATS and sum(seconds) < options.seconds:
-        begun = time.perf_counter()
-        encode(documents)
-        seconds.append(time.perf_counter() - begun)
+    memory = Memory.start(device)
+    times: list[float] = []
+    while len(times) < REPEATS and sum(times) < seconds:
+        times.append(timed(lambda: encode(documents))[0])
     peak = memory.peak()
     return {
         "text": text,
@@ -196,7 +177,7 @@ def measure(text: str, system: str, dtype: str, options: argparse.Namespace) -> 
         "tokens": tokens,
         "system": system,
         "dtype": dtype,
-        "seconds": seconds,
+        "seconds": times,
         "preparing": preparing(documents) if system == "foveate" else None,
         "peak MiB": peak / 2**20,
     }
@@ -251,22 +232,14 @@ def relative_errors(device: str) -> dict[str, float]:
 # Tables
 
 
-def tables(folder: Path) -> dict[str, str]:
-    """Format the saved results of each device, by the name of the table."""
-    files = {device: folder / f"encoding-{device}.json" for device in LENGTHS}
-    return {
-        f"documents, {device}": speed_table(report.load(path)["rows"])
-        for device, path in files.items()
-        if path.exists()
-    }
-
-
-def speed_table(rows: list[dict[str, Any]]) -> str:
+@table(PAGE, "documents, cpu", "encoding-cpu.json")
+@table(PAGE, "documents, cuda", "encoding-cuda.json")
+def speed_table(results: dict[str, Any]) -> str:
     """Format the rates on the proposal, the papers and the book."""
     names = {"PEP": "PEP 703", "papers": "papers", "book": "War and Peace"}
     header = ["", "tokens", "system", "tokens/s", "spread %", "peak MiB"]
     cells = []
-    for row in rows:
+    for row in results["rows"]:
         if row["text"] in names:
             number = f"{row['documents']} " if row["text"] == "papers" else ""
             seconds = median(row["seconds"])
@@ -281,14 +254,3 @@ def speed_table(rows: list[dict[str, Any]]) -> str:
                 ]
             )
     return report.table(header, cells)
-
-
-def spread(seconds: list[float]) -> float | None:
-    """Return the largest time less the smallest, in percent of the median; None of a single one."""
-    if len(seconds) == 1:
-        return None
-    return 100 * (max(seconds) - min(seconds)) / median(seconds)
-
-
-if __name__ == "__main__":
-    main()

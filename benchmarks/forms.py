@@ -3,7 +3,7 @@
 - "eager": as the model comes.
 - "compiled": every layer by `torch.compile(dynamic=False)` in its default mode, once for each
   length. Layers of one kind share what is compiled; what surrounds them, embeddings and a norm, is
-  eager. `--whole` compiles the model as one.
+  eager.
 - "captured" and "compiled, captured": the whole forward pass or training step replayed as one CUDA
   graph of its fixed shape, which takes the host's part out of the time. Models for which foveate
   has a `capture` of its own use that: embeddings, heads and the loss are not part of its graphs.
@@ -17,25 +17,24 @@ Every encoder runs in a process beside this one, which is replaced when it fails
 so that whatever goes wrong costs one measurement, which is recorded with the reason.
 """
 
-import argparse
 import gc
 import logging
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import quantiles
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import transformers
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-import report
+from benchmarks import report
 
 Built = tuple[nn.Module, dict[str, Any]]
 """An encoder, and its inputs besides the ids."""
@@ -43,6 +42,10 @@ Row = dict[str, Any]
 
 EAGER, CAPTURED, COMPILED, BOTH = FORMS = ("eager", "captured", "compiled", "compiled, captured")
 FORWARD, STEP = PARTS = ("forward", "training step")
+Form = Literal["eager", "captured", "compiled", "compiled, captured"]
+Part = Literal["forward", "training step"]
+PACKAGES = ("triton", "transformers")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CAPTURED_UP_TO = 131_072
 """Beyond these tokens the host is done long before the GPU, and a graph changes nothing."""
 COMPILED_UP_TO = 262_144
@@ -146,12 +149,11 @@ class Subject:
     Args:
         wanted: The first measurement of it.
         device: "cuda" or "cpu".
-        whole: Whether the model is compiled as one.
     """
 
-    def __init__(self, wanted: Measurement, device: str, whole: bool) -> None:
+    def __init__(self, wanted: Measurement, device: str) -> None:
         counters.clear()
-        self.device, self.whole = device, whole
+        self.device = device
         self.own_capture = wanted.encoder.own_capture
         torch.manual_seed(0)
         with torch.device(device):
@@ -163,9 +165,7 @@ class Subject:
 
     def measure(self, part: str, form: str) -> tuple[Row, Tensor | None]:
         """Measure a part in a form; also return the output, on the host, of a forward pass."""
-        compiled = [] if form in (EAGER, CAPTURED) else [self.model]
-        if compiled and not self.whole:
-            compiled = layers(self.model) or compiled
+        compiled = [] if form in (EAGER, CAPTURED) else layers(self.model) or [self.model]
         self.model.train(part == STEP)
         try:
             for module in compiled:
@@ -174,7 +174,7 @@ class Subject:
                 if form in (CAPTURED, BOTH):
                     found = self._measure_captured(part)
                 else:
-                    found = self._measure_direct(self._function(part))
+                    found = self._measure_direct(self.function(part))
             if compiled and not counters["stats"]["unique_graphs"]:
                 raise RuntimeError("nothing was compiled")
             return found
@@ -183,7 +183,9 @@ class Subject:
                 module._compiled_call_impl = None
             self.model.zero_grad(set_to_none=True)
 
-    def _function(self, part: str) -> Callable[[], Tensor | None]:
+    def function(self, part: str) -> Callable[[], Tensor | None]:
+        """Return what does a part of the work once."""
+
         def forward() -> Tensor:
             return self.model(**self.inputs).last_hidden_state
 
@@ -212,10 +214,10 @@ class Subject:
 
             capture(self.model)
             try:
-                return self._measure_direct(self._function(part))
+                return self._measure_direct(self.function(part))
             finally:
                 release(self.model)
-        run = self._function(part)
+        run = self.function(part)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -248,7 +250,7 @@ class _BrokenDeviceError(RuntimeError):
     """A failure after which the process should not measure anything else."""
 
 
-def serve(connection: Any, device: str, whole: bool) -> None:
+def serve(connection: Any, device: str) -> None:
     """Measure what is asked for through a connection, until None is."""
     warnings.filterwarnings("ignore")
     torch._logging.set_logs(all=logging.CRITICAL)
@@ -266,7 +268,7 @@ def serve(connection: Any, device: str, whole: bool) -> None:
             if key != subject_key:
                 subject, subject_key = None, None
                 _free()
-                subject, subject_key = Subject(wanted, device, whole), key
+                subject, subject_key = Subject(wanted, device), key
             measured, output = subject.measure(wanted.part, wanted.form)
             row |= measured
             key = wanted.encoder.weights or wanted.name, wanted.batch, wanted.tokens
@@ -349,11 +351,10 @@ class Worker:
 
     Args:
         device: "cuda" or "cpu".
-        whole: Whether models are compiled as one instead of layer by layer.
     """
 
-    def __init__(self, device: str, whole: bool = False) -> None:
-        self._arguments = device, whole
+    def __init__(self, device: str) -> None:
+        self._device = device
         self._process: Any = None
         self._connection: Any = None
 
@@ -378,7 +379,7 @@ class Worker:
     def _start(self) -> None:
         context = get_context("spawn")
         self._connection, other = context.Pipe()
-        self._process = context.Process(target=serve, args=(other, *self._arguments))
+        self._process = context.Process(target=serve, args=(other, self._device))
         self._process.start()
         other.close()
         if not self._connection.poll(STARTING):
@@ -395,7 +396,7 @@ class Worker:
 
 
 def plan(
-    encoders: dict[str, Encoder],
+    encoders: Mapping[str, Encoder],
     lengths: Sequence[int],
     batches: Sequence[int] = (1,),
     forms: Sequence[str] = FORMS,
@@ -539,66 +540,48 @@ def _form(row: Row) -> str:
     return row["form"] if row.get("graph", True) else f"{row['form']}, no graph"
 
 
-# Scripts
+# Runs
 
 
 def run(
-    encoders: dict[str, Encoder],
-    options: argparse.Namespace,
-    target: Path,
+    encoders: Mapping[str, Encoder],
+    lengths: Sequence[int],
+    forms: Sequence[str],
+    parts: Sequence[str],
+    minutes: float,
     slowest: float,
-    settings: dict[str, Any],
     batches: Sequence[int] = (1,),
-) -> tuple[dict[str, Any], list[str]]:
-    """Measure, save after every measurement, and print the tables.
+    **settings: Any,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure encoders, and yield the results with what is missing after every measurement.
 
     Args:
         encoders: By name.
-        options: Those of `parser`.
-        target: The file of the results.
+        lengths: Tokens.
+        forms: Those wanted.
+        parts: Those wanted.
+        minutes: See `measure_all`.
         slowest: See `measure_all`.
-        settings: What else belongs to the results.
         batches: Numbers of sequences.
-
-    Returns:
-        The results, and what of them is missing.
+        settings: What else belongs to the results.
     """
-    chosen = {
-        name: encoder
-        for name, encoder in encoders.items()
-        if name.startswith(tuple(options.encoders))
-    }
-    wanted = plan(chosen, options.lengths, batches, options.forms, options.parts)
-    what = "models" if options.whole else "layers"
-    compiled = f"{what}, torch.compile(dynamic=False), default mode"
-    results = {**settings, "compiled": compiled, "minutes": options.minutes, "rows": []}
-    worker = Worker(options.device, options.whole)
+    wanted = plan(encoders, lengths, batches, forms, parts)
+    compiled = "layers, torch.compile(dynamic=False), default mode"
+    results = {**settings, "compiled": compiled, "minutes": minutes, "rows": []}
+    worker = Worker(DEVICE)
     report.machine()
     _free()  # what the settings were measured with
     missing = [str(one) for one in wanted]
     try:
-        for results["rows"], missing in measure_all(wanted, worker, options.minutes, slowest):
-            packages = "triton", "transformers", "flash-attn"
-            report.save(target, results, *packages, missing=missing)
+        for results["rows"], missing in measure_all(wanted, worker, minutes, slowest):
+            yield results, missing
     finally:
         worker.stop()
     print(table(results["rows"]), end="\n\n")
     if missing:
         print(f"{len(missing)} measurements are missing: time was over")
-    return results, missing
 
 
-def parser(description: str, lengths: Sequence[int], minutes: float) -> argparse.ArgumentParser:
-    """Return the options that all scripts about encoders share."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--lengths", type=int, nargs="+", default=lengths, help="tokens")
-    parser.add_argument("--encoders", nargs="+", default=[""], help="prefixes of encoder names")
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--minutes", type=float, default=minutes, help="begin nothing after these")
-    parser.add_argument("--turns", type=int, default=7, help="measurements of each part on a CPU")
-    parser.add_argument("--whole", action="store_true", help="compile models as one, not by layer")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--output", type=Path, help="file of the results")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
-    return parser
+def chosen(encoders: Mapping[str, Encoder], prefixes: Sequence[str]) -> dict[str, Encoder]:
+    """Return the encoders whose names begin so."""
+    return {name: one for name, one in encoders.items() if name.startswith(tuple(prefixes))}

@@ -3,64 +3,45 @@
 A process's memory is measured in a process of its own.
 """
 
-import argparse
-import time
-from collections.abc import Callable, Mapping, Sequence
-from multiprocessing import get_context
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from statistics import quantiles
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-import forms
-import report
-from encoders import VOCABULARY
-from forms import EAGER, FORWARD, PARTS, Encoder, Row
-from timing import Memory
+from benchmarks import forms
+from benchmarks.forms import EAGER, FORWARD, PARTS, STEP, Encoder, Measurement, Row
+from benchmarks.processes import in_new_process
+from benchmarks.timing import Memory, timed
 
 
 def run_on_cpu(
     encoders: Mapping[str, Encoder],
-    options: argparse.Namespace,
-    target: Path,
-    batches: Sequence[int] = (1,),
-) -> None:
-    """Measure the chosen encoders, group by group, and save after each.
+    lengths: Sequence[int],
+    parts: Sequence[str],
+    turns: int,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure encoders group by group, and yield the results and what is missing after each.
 
     FlexAttention is left out: it has no backward pass on a CPU.
 
     Args:
         encoders: The encoders, by name.
-        options: Those of `forms.parser`.
-        target: The file of the results.
-        batches: Numbers of sequences.
+        lengths: Tokens.
+        parts: What to measure of each.
+        turns: How often each is measured.
     """
-    chosen = {
-        name: encoder
-        for name, encoder in encoders.items()
-        if name.startswith(tuple(options.encoders)) and "Flex" not in name
-    }
-    groups = sorted({encoder.group for encoder in chosen.values()})
-    wanted = [
-        (group, batch, length)
-        for length in options.lengths
-        for group in groups
-        for batch in batches
-    ]
+    encoders = {name: encoder for name, encoder in encoders.items() if "Flex" not in name}
+    groups = sorted({encoder.group for encoder in encoders.values()})
+    wanted = [*product(lengths, groups)]
     rows: list[Row] = []
-    begun = time.monotonic()
-    for number, (group, batch, length) in enumerate(wanted):
-        if time.monotonic() - begun > options.minutes * 60:
-            break
-        its = {name: encoder for name, encoder in chosen.items() if encoder.group == group}
-        rows += compare(its, batch, length, options.parts, options.turns)
-        missing = [
-            f"{group}{', ' if group else ''}{length:,} tokens × {batch}"
-            for group, batch, length in wanted[number + 1 :]
-        ]
-        report.save(target, {"rows": rows}, "transformers", missing=missing)
+    for number, (length, group) in enumerate(wanted, 1):
+        its = {name: encoder for name, encoder in encoders.items() if encoder.group == group}
+        rows += compare(its, 1, length, parts, turns)
+        missing = [f"{group} {length:,} tokens".strip() for length, group in wanted[number:]]
+        yield {"rows": rows}, missing
     print(forms.table(rows))
 
 
@@ -111,11 +92,9 @@ def alternate(
     for part in parts:
         for turn in range(turns + 1):
             for name in encoders:
-                begun = time.perf_counter()
-                runs[name][part]()
+                seconds, _ = timed(runs[name][part])
                 if turn:  # the first turn warms up
-                    passed = (time.perf_counter() - begun) * 1e3
-                    times.setdefault((name, part), []).append(passed)
+                    times.setdefault((name, part), []).append(1e3 * seconds)
     return times
 
 
@@ -129,26 +108,16 @@ def memory_of(encoder: Encoder, batch: int, length: int, part: str) -> tuple[flo
 
 def functions(encoder: Encoder, batch: int, length: int) -> dict[str, Callable[[], Any]]:
     """Build an encoder, and return the functions to be measured, by part."""
-    torch.manual_seed(0)
-    built, inputs = encoder.build(batch, length)
-    model: nn.Module = built
-    torch.manual_seed(1)
-    inputs["input_ids"] = torch.randint(5, VOCABULARY, (batch, length))
+    subject = forms.Subject(Measurement("", encoder, length, batch, FORWARD, EAGER), "cpu")
 
-    def forward() -> Tensor:
-        model.eval()
-        with torch.inference_mode():
-            return model(**inputs).last_hidden_state
+    def in_mode(part: str) -> Callable[[], Any]:
+        run = subject.function(part)
 
-    def training_step() -> None:
-        model.train()
-        model.zero_grad(set_to_none=True)
-        model(**inputs).last_hidden_state.float().square().mean().backward()
+        def call() -> Any:
+            subject.model.train(part == STEP)
+            with torch.inference_mode(part == FORWARD):
+                return run()
 
-    return dict(zip(PARTS, (forward, training_step), strict=True))
+        return call
 
-
-def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a new process."""
-    with get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
+    return {part: in_mode(part) for part in PARTS}

@@ -1,10 +1,8 @@
 """Fovea, T5 and other encoders of its size on one GPU, in the forms that users run them in.
 
-    python benchmarks/fovea.py                     # measure, print, save results/fovea-forms.json
-    python benchmarks/fovea.py --docs              # write the tables into docs/numbers/fovea.md
-    python benchmarks/fovea.py --lengths 65536 --encoders Fovea LongT5 --output some.json
-    python benchmarks/fovea.py --generation        # T5's milliseconds per generated token
-    python benchmarks/fovea.py --device cpu --lengths 1024 4096 --parts forward
+    python -m benchmarks fovea
+    python -m benchmarks fovea --lengths 65536 --encoders Fovea LongT5 --output some.json
+    python -m benchmarks fovea-cpu --lengths 1024 4096 --parts forward
 
 One sequence, LongT5-base shapes (12 layers, width 768, 12 heads of 64, gated feed-forward of 2,048;
 PEGASUS-X has a plain one of 3,072), bfloat16, random weights, no padding; the forms are those of
@@ -13,25 +11,21 @@ Others are left out at greater lengths after all of their forms took over 15 tim
 ours. On a CPU, in float32, all are eager, and their runs alternate, see `forms_on_cpu.py`.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import partial
-from time import perf_counter
+from typing import Any
 
-import torch
-
-import forms
-import report
-from encoders import VOCABULARY, pegasus_x
-from forms import Built, Encoder
-from forms_on_cpu import run_on_cpu
-from speed_up import T5, longt5, sped_up, t5
-from timing import matmul_rate
+from benchmarks import forms
+from benchmarks.encoders import pegasus_x
+from benchmarks.forms import FORMS, PARTS, Built, Encoder, Form, Part
+from benchmarks.forms_on_cpu import run_on_cpu
+from benchmarks.registry import measurement, table
+from benchmarks.speed_up import T5, longt5, sped_up, t5
+from benchmarks.timing import matmul_rate
 
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
 SLOWEST = 15.0
-RESULTS = report.RESULTS / "fovea-forms.json"
-PAGE = report.ROOT / "docs" / "numbers" / "fovea.md"
-WRITTEN = 64  # tokens that T5 generates
 SIZES = T5 | {"d_kv": 64}
 
 
@@ -57,60 +51,32 @@ ENCODERS = {
 }
 
 
-def main() -> None:
-    parser = forms.parser(__doc__.splitlines()[0], LENGTHS, MINUTES)
-    parser.add_argument("--generation", action="store_true", help="measure T5's generation instead")
-    options = parser.parse_args()
-    target = options.output or RESULTS
-    if options.generation:
-        print(report.table(["", "encoder tokens", "beams", "ms per token"], generation()))
-    elif options.docs:
-        report.write_tables(PAGE, {"forms": forms.table(report.load(target)["rows"])})
-    elif options.device == "cpu":
-        run_on_cpu(ENCODERS, options, options.output or report.RESULTS / "fovea-cpu.json")
-    else:
-        settings = {"matrix TFLOP/s": matmul_rate(options.device) / 1e12}
-        forms.run(ENCODERS, options, target, SLOWEST, settings)
+@measurement("fovea-forms.json", *forms.PACKAGES)
+def measure(
+    encoders: Sequence[str] = ("",),
+    lengths: Sequence[int] = LENGTHS,
+    forms_: Sequence[Form] = FORMS,
+    parts: Sequence[Part] = PARTS,
+    minutes: float = MINUTES,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure the encoders."""
+    settings = {"matrix TFLOP/s": matmul_rate(forms.DEVICE) / 1e12}
+    its = forms.chosen(ENCODERS, encoders)
+    yield from forms.run(its, lengths, forms_, parts, minutes, SLOWEST, **settings)
 
 
-@torch.inference_mode()
-def generation() -> list[list]:
-    """Measure milliseconds per generated token of T5, without and with `speed_up`, with a cache."""
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    from foveate.models.speed_ups import restore, speed_up
-
-    model = T5ForConditionalGeneration(T5Config(**SIZES, decoder_start_token_id=0))
-    model = model.to("cuda", torch.bfloat16).eval()
-    rows = []
-    for length in (1024, 4096):
-        ids = torch.randint(5, VOCABULARY, (1, length), device="cuda")
-        mask = torch.ones_like(ids)
-        encoded = model.encoder(ids, attention_mask=mask)
-        for beams in (1, 4):
-            for change in (restore, speed_up):
-                change(model)
-                times = [_generate(model, encoded, mask, beams) for _ in range(4)][1:]
-                name = "speed_up(T5)" if change is speed_up else "T5"
-                rows.append([name, length, beams, min(times) / WRITTEN * 1e3])
-    return rows
+@measurement("fovea-cpu.json", "transformers", part="cpu")
+def measure_on_cpu(
+    lengths: Sequence[int],
+    encoders: Sequence[str] = ("",),
+    parts: Sequence[Part] = PARTS,
+    turns: int = 7,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure the encoders on a CPU."""
+    yield from run_on_cpu(forms.chosen(ENCODERS, encoders), lengths, parts, turns)
 
 
-@torch.inference_mode()
-def _generate(model, encoded, mask, beams: int) -> float:
-    torch.cuda.synchronize()
-    begun = perf_counter()
-    model.generate(
-        encoder_outputs=type(encoded)(last_hidden_state=encoded.last_hidden_state),
-        attention_mask=mask,
-        num_beams=beams,
-        do_sample=False,
-        max_new_tokens=WRITTEN,
-        min_new_tokens=WRITTEN,
-    )
-    torch.cuda.synchronize()
-    return perf_counter() - begun
-
-
-if __name__ == "__main__":
-    main()
+@table("numbers/fovea.md", "forms", "fovea-forms.json")
+def table_of(results: dict[str, Any]) -> str:
+    """Format the results."""
+    return forms.table(results["rows"])

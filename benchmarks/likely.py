@@ -11,29 +11,26 @@ configuration of the model.
 SQuAD 2.0 also has questions that its articles do not answer, though they look as if they did. For
 several points: the shares of these and of the others whose first passage would be unlikely.
 
-    python benchmarks/likely.py
-    python benchmarks/likely.py --docs   # write the saved results into the page
+    python -m benchmarks likely
 """
 
 import json
 import lzma
 import random
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-import arguments
-import report
-from asked_questions import read_questions
+from benchmarks import report
+from benchmarks.asked_questions import read_questions
+from benchmarks.questions import Asked, keep_vectors
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval import PAGE, Query, Tasks, tasks_of
+from benchmarks.retrieval_measures import SEED
 from foveate import Document, Encoder, search
-from questions import Asked, keep_vectors
-from retrieval import PAGE, Query, headings, without_headings
-from retrieval_measures import SEED
-from structured_documents import meetings, papers, peps, proposals
 
 WRONG = 0.9
 POINTS = np.arange(0.02, 0.61, 0.02)
@@ -54,27 +51,13 @@ GENERAL = (
 )
 
 
-def main() -> None:
-    parser = arguments.parser(
-        __doc__, "data", "model", "docs", limit=8, output=report.RESULTS / "likely.json"
-    )
-    options = parser.parse_args()
-    if options.docs:
-        report.write_tables(PAGE, tables(report.load(options.output)))
-        return
-    encoder = keep_vectors(Encoder.from_pretrained(options.model))
-    data, limit = options.data, options.limit
-    of_meetings = [
-        (without_headings(example.document), [Query(q.text, q.sentence_ids) for q in its])
-        for example in islice(meetings(data / "qmsum" / "val.jsonl.gz"), limit)
-        if (its := [q for q in example.queries if q.sentence_ids])
-    ]
-    sets = {
-        "meetings": of_meetings,
-        "papers": headings(islice(papers(data / "scisummnet" / "dev.jsonl.gz"), limit)),
-        "PEPs": headings(islice(peps(data / "peps" / "train.jsonl.gz", "dev"), limit)),
-        "proposals": headings(islice(proposals(data / "proposals" / "dev.jsonl.xz"), limit)),
-    }
+@measurement("likely.json")
+@torch.inference_mode()
+def likely(data: Path = report.DATA, model: str | None = None, limit: int = 8) -> dict[str, Any]:
+    """Choose the point, and measure which pairs are below it."""
+    encoder = keep_vectors(Encoder.from_pretrained(model))
+    names = ("meetings", "papers", "PEPs", "proposals")
+    sets = {name: tasks_of(data, name, "dev", limit) for name in names}
     scores = {name: score(tasks, encoder) for name, tasks in sets.items()}
     point = choose([*scores.values()])
     pairs = {name: shares(point, *of_set) for name, of_set in scores.items()}
@@ -84,7 +67,7 @@ def main() -> None:
         for kind, asked in (("answered", articles), ("unanswered", unanswered(data, articles)))
     }
     setting = {
-        "model": options.model,
+        "model": model,
         "limit": limit,
         "wrong": WRONG,
         "general": len(GENERAL),
@@ -92,14 +75,11 @@ def main() -> None:
         "seed": SEED,
         "points": POINTS.round(2).tolist(),
     }
-    results = {"setting": setting, "point": point, "below": pairs, "SQuAD": unlikely}
-    print("\n\n".join(tables(results).values()), f"\n\nlikely from {point:.3f}")
-    report.save(options.output, results)
+    print(f"likely from {point:.3f}")
+    return {"setting": setting, "point": point, "below": pairs, "SQuAD": unlikely}
 
 
-def score(
-    tasks: Sequence[tuple[Document, Sequence[Query]]], encoder: Encoder
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def score(tasks: Tasks, encoder: Encoder) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the best scores of right pairs, wrong pairs, and general questions."""
     tasks = [(document, queries) for document, queries in tasks if queries]
     encoder.encode([document for document, _ in tasks])
@@ -168,20 +148,21 @@ def shares(point: float, *kinds: np.ndarray) -> dict[str, Any]:
     }
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of the saved results, by the names that the page gives them."""
-    pairs = results["below"]
+@table(PAGE, "likely", "likely.json")
+def pairs_table(results: dict[str, Any]) -> str:
+    """Format how many pairs are below the point."""
     header = ["set", "its own document", "another of the set", "general questions"]
-    rows = [[name, *(f"{share:.1f} %" for share in its.values())] for name, its in pairs.items()]
+    rows = [
+        [name, *(f"{share:.1f} %" for share in its.values())]
+        for name, its in results["below"].items()
+    ]
+    return report.table(header, rows)
+
+
+@table(PAGE, "unanswered", "likely.json")
+def unanswered_table(results: dict[str, Any]) -> str:
+    """Format how many questions of SQuAD are below points near it."""
     points = np.array(results["setting"]["points"])
     shown = np.flatnonzero(abs(points - results["point"]) < 0.06)
     shares = [[kind, *(f"{its[i]:.0f} %" for i in shown)] for kind, its in results["SQuAD"].items()]
-    return {
-        "likely": report.table(header, rows),
-        "unanswered": report.table(["below", *(f"{points[i]:.2f}" for i in shown)], shares),
-    }
-
-
-if __name__ == "__main__":
-    with torch.inference_mode():
-        main()
+    return report.table(["below", *(f"{points[i]:.2f}" for i in shown)], shares)

@@ -1,9 +1,9 @@
 """Questions that a language model makes from passages of a file of the corpus, on a GPU.
 
-    python benchmarks/make_questions.py MODEL corpus/manuals.jsonl --output manuals_made.jsonl
+    python -m benchmarks make_questions --model MODEL --corpus corpus/manuals.jsonl \
+        --output manuals_made.jsonl
 
-MODEL is a folder or a name on the hub; `--gguf FILE` names a file in it in GGUF's format. Only
-torch, transformers and, for that format, gguf are needed, and made_questions.py beside this file.
+MODEL is a folder or a name on the hub; `--gguf FILE` names a file in it in GGUF's format.
 
 Documents that have queries are left out, and copies of documents. At most `--passages` passages of
 a document are drawn at random: a few sentences of one section. The model is asked for three
@@ -17,7 +17,6 @@ its first sentence and its end (`passage`), the `questions` that are kept, as ma
 reads them, how many were `made`, the `model` and its `settings`.
 """
 
-import argparse
 import json
 import math
 import random
@@ -33,7 +32,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
-from made_questions import FIRST, Documents, Question, read_lines
+from benchmarks.made_questions import FIRST, Documents, Question, read_lines
+from benchmarks.registry import measurement
 
 PROMPT = (
     "You help to test a search engine. You get a passage of a longer document. Write three "
@@ -60,34 +60,42 @@ Ask = Callable[[Sequence[str]], list[str]]
 """Returns what the model says about each passage."""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("model", help="folder or name of a causal language model")
-    parser.add_argument("corpus", type=Path, help="JSON Lines that training_corpus.py wrote")
-    parser.add_argument("--output", type=Path, required=True, help="where to write questions")
-    parser.add_argument("--gguf", metavar="FILE", help="file of the model in GGUF's format")
-    parser.add_argument("--passages", type=int, default=20, help="at most of a document")
-    parser.add_argument("--batch", type=int, default=256, help="passages that are read at once")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="when to stop")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    end = monotonic() + options.seconds
-    set_seed(options.seed)
-    records = without_queries(read_lines(options.corpus))
-    writer = Writer(
-        options.output,
-        records,
-        options.passages,
-        options.seed,
-        {
-            "kind": options.corpus.name.partition(".")[0],
-            "model": Path(options.model).name,
-            "settings": SETTINGS | {"gguf": options.gguf},
-        },
-    )
+@measurement(None)
+def make_questions(
+    model: str,
+    corpus: Path,
+    output: Path,
+    gguf: str | None = None,
+    passages: int = 20,
+    batch: int = 256,
+    seconds: float = math.inf,
+    device: str | None = None,
+    seed: int = 0,
+) -> None:
+    """Make questions about all passages that have none.
+
+    Options:
+        model: folder or name of a causal language model
+        corpus: JSON Lines that training_corpus wrote
+        output: where to write questions
+        gguf: file of the model in GGUF's format
+        passages: at most of a document
+        batch: passages that are read at once
+        seconds: when to stop
+        seed: of what is drawn
+    """
+    end = monotonic() + seconds
+    set_seed(seed)
+    records = without_queries(read_lines(corpus))
+    labels = {
+        "kind": corpus.name.partition(".")[0],
+        "model": Path(model).name,
+        "settings": SETTINGS | {"gguf": gguf},
+    }
+    writer = Writer(output, records, passages, seed, labels)
     print(f"{len(records):,} documents, {len(writer.waiting):,} passages to do", flush=True)
-    writer.run(language_model(options.model, options.gguf, options.device), options.batch, end)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    writer.run(language_model(model, gguf, device), batch, end)
 
 
 def without_queries(records: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -160,7 +168,7 @@ class Writer:
         generator = random.Random(seed)
         self.waiting = []
         for document in generator.sample(range(len(records)), len(records)):
-            found = passages(records[document])
+            found = passages_of(records[document])
             for first, end in sorted(generator.sample(found, min(num_passages, len(found)))):
                 if (records[document]["id"], first, end) not in done:
                     self.waiting.append((document, first, end))
@@ -213,7 +221,7 @@ class Writer:
 
     def _ranking(self, document: int) -> "Ranking":
         sentences = self.documents.sentences[document]
-        spans = passages(self.records[document])
+        spans = passages_of(self.records[document])
         return Ranking({span: " ".join(sentences[slice(*span)]) for span in spans})
 
 
@@ -244,7 +252,7 @@ class Ranking:
         )
 
 
-def passages(record: dict[str, Any]) -> list[tuple[int, int]]:
+def passages_of(record: dict[str, Any]) -> list[tuple[int, int]]:
     """Return the passages of a document: the first sentence and the end of each.
 
     They are runs of sentences directly in one section, which end as soon as they are full.
@@ -284,7 +292,3 @@ def _sections(
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
-
-
-if __name__ == "__main__":
-    main()

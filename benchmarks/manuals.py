@@ -1,7 +1,7 @@
 """Manuals from the documentation packages of Debian, as documents with sections.
 
-`read_packages` downloads the packages of `PACKAGES` with `apt-get download`, and unpacks them with
-`dpkg -x` without installing them, unless that is done. It needs Debian 12 or a relative of it.
+`read_packages` downloads the packages of manuals.toml with `apt-get download`, and unpacks them
+with `dpkg -x` without installing them, unless that is done. It needs Debian 12 or a relative of it.
 
 A large page of a manual becomes a document. Smaller pages that follow each other in the manual
 become the sections of one document. These are left out: pages of other languages, indexes,
@@ -11,6 +11,7 @@ documents with few headings, or with the same headings over and over.
 """
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,11 +21,11 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from debian import unpack
+from benchmarks.debian import unpack
+from benchmarks.structured_documents import count_words, section_records
 from foveate import Document
 from foveate.documents import DocumentError
 from foveate.documents.language import detect_language
-from structured_documents import count_words, section_records
 
 MIN_SECTIONS = 3  # with a heading, of a document
 MIN_WORDS, MAX_WORDS = 300, 60_000  # of a document
@@ -39,177 +40,9 @@ MIN_DISTINCT = 0.5  # of the headings of a document
 LONG_SENTENCE = 6  # words of a sentence that tells whether a page is a copy
 WORKERS = 2
 
-PACKAGES = {  # and a pattern of the paths of their pages, to leave out references
-    "abs-guide": "",
-    "anarchism": r"/html/",
-    "apache2-doc": "",
-    "apt-doc": "",
-    "aptitude-doc-en": "",
-    "asciidoctor-doc": "",
-    "autoconf-doc": "",
-    "bacula-doc": "",
-    "bash-doc": "",
-    "bind9-doc": "",
-    "bird2-doc": "",
-    "borgbackup-doc": "",
-    "buildbot-doc": r"/html/(?:manual|tutorial|[^/]*$)",
-    "cinder-doc": "",
-    "clisp-doc": "",
-    "cmake-doc": r"/html/(?:manual|guide|command)/",
-    "csound-doc": r"/html/[A-Z]",
-    "cython-doc": "",
-    "debian-edu-doc-en": "",
-    "debian-faq": "",
-    "debian-handbook": "",
-    "debian-history": "",
-    "debian-kernel-handbook": "",
-    "debian-policy": "",
-    "debian-reference-en": "",
-    "debmake-doc": "",
-    "developers-reference": "",
-    "docker-doc": "",
-    "docutils-doc": r"^(?!.*/peps/)",
-    "doxygen-doc": r"/html/[^/]*$",
-    "erlang-doc": r"/doc/(?:design_principles|efficiency_guide|getting_started|reference_manual|"
-    r"programming_examples|system_\w+|tutorial|oam|installation_guide)/|_(?:chapter|ug|intro)\.html",
-    "exim4-doc-html": "",
-    "fai-doc": "",
-    "ffmpeg-doc": r"^(?!.*-all)",
-    "fontforge-doc": "",
-    "freedombox-doc-en": "",
-    "frr-doc": "",
-    "gambc-doc": "",
-    "ganeti-doc": "",
-    "gap-doc": r"/doc/(?:tut|ref)/chap\d+\.html",
-    "gettext-doc": r"gettext/[^/]*$",
-    "ghc-doc": r"/users_guide/",
-    "gimp-help-en": "",
-    "git-annex": "",
-    "git-doc": "",
-    "glance-doc": "",
-    "gmsh-doc": "",
-    "gnucash-docs": r"-en/",
-    "gnutls-doc": r"/html/",
-    "golang-1.19-doc": "",
-    "grass-doc": "",
-    "gtkmm-documentation": "",
-    "haproxy-doc": "",
-    "harden-doc": "",
-    "heat-doc": r"^(?!.*/template_guide/)",
-    "icinga2-doc": "",
-    "ikiwiki": "",
-    "installation-guide-amd64": "",
-    "ironic-doc": "",
-    "keystone-doc": "",
-    "kicad-doc-en": "",
-    "knot-doc": "",
-    "krb5-doc": r"^(?!.*/refs/)",
-    "libboost1.81-doc": r"/doc/html/[^/]*$",
-    "libreoffice-help-en-us": r"/(?:guide|00|optionen)/",
-    "libvirt-doc": "",
-    "lilypond-doc-html": r"/Documentation/(?:learning|usage|essay)/",
-    "linux-doc-6.1": r"/html/(?:process|admin-guide|doc-guide|scheduler|mm|RCU|locking|security|"
-    r"maintainer|kernel-hacking)/[^/]*$",
-    "live-manual-html": "",
-    "mailman3-doc": "",
-    "maint-guide": "",
-    "maxima-doc": "",
-    "neutron-doc": "",
-    "nova-doc": "",
-    "ns3-doc": "",
-    "ntpsec-doc": "",
-    "octave-doc": r"/octave\.html/",
-    "openvswitch-doc": "",
-    "postfix-doc": "",
-    "postgis-doc": "",
-    "postgresql-doc-15": "",
-    "povray-doc": "",
-    "privoxy": "",
-    "python-aiohttp-doc": "",
-    "python-ase-doc": "",
-    "python-astropy-doc": "",
-    "python-attr-doc": "",
-    "python-biopython-doc": r"/Doc/",
-    "python-brian-doc": r"/docs/(?:user|developer|advanced|introduction|resources)/",
-    "python-bs4-doc": r"/html/",
-    "python-celery-doc": r"^(?!.*/reference/)",
-    "python-cryptography-doc": "",
-    "python-dask-doc": "",
-    "python-dipy-doc": "",
-    "python-django-doc": r"^(?!.*/ref/)",
-    "python-flask-doc": "",
-    "python-gevent-doc": "",
-    "python-hypothesis-doc": "",
-    "python-nibabel-doc": r"^(?!.*/reference/)",
-    "python-nipype-doc": "",
-    "python-pandas-doc": r"/html/(?:user_guide|getting_started|development|[^/]*$)",
-    "python-pytest-doc": "",
-    "python-scipy-doc": r"/html/(?:tutorial|dev|[^/]*$)",
-    "python-scrapy-doc": "",
-    "python-skimage-doc": "",
-    "python-sklearn-doc": r"/html/(?:modules|tutorial|developers|[^/]*$)",
-    "python-sqlalchemy-doc": r"/html/(?:orm|tutorial|faq)/",
-    "python-statsmodels-doc": "",
-    "python-sympy-doc": r"/html/(?:tutorials|guides|explanation|contributing)/",
-    "python-tornado-doc": "",
-    "python-werkzeug-doc": "",
-    "python-xarray-doc": "",
-    "python3.11-doc": r"/html/(?!c-api/|library/)",
-    "qtcreator-doc": "",
-    "r-doc-html": "",
-    "racket-doc": r"/racket/(?:guide|continue|web-server|style|more)/",
-    "rsyslog-doc": "",
-    "rust-doc": r"/html/(?:book/(?!first|second|2018)|reference/|nomicon/|rustc/|cargo/|"
-    r"edition-guide/)(?!print)",
-    "sbcl-doc": "",
-    "shorewall-doc": "",
-    "slurm-wlm-doc": "",
-    "sphinx-doc": "",
-    "sqlite3-doc": r"^(?!.*/(?:c3ref|syntax)/)",
-    "swift-doc": "",
-    "twisted-doc": "",
-    "vim-doc": r"^(?!.*/version)",
-    "wireshark-doc": "",
-    "xen-doc": "",
-    "zsh-doc": "",
-}
-# Of manuals with another license than the rest of the source package, and of packages whose
-# copyright file is not machine-readable, or is in another package.
-LICENSES = {
-    "autoconf-doc": "GFDL-1.3+",
-    "bacula-doc": "CC-BY-SA-4.0",
-    "bash-doc": "GPL-3+ and GFDL-NIV-1.3",
-    "clisp-doc": "GPL-2+ or GFDL-NIV-1.2+",
-    "cmake-doc": "BSD-3-clause",
-    "debian-edu-doc-en": "GPL-2+",
-    "debian-faq": "permissive, modified versions under the same terms",
-    "debian-history": "GPL-2+",
-    "exim4-doc-html": "GPL-2+",
-    "freedombox-doc-en": "CC-BY-SA-4.0",
-    "frr-doc": "permissive, modified versions under the same terms",
-    "gap-doc": "GPL-2+",
-    "gettext-doc": "GFDL-1.2+ or GPL-2+",
-    "gimp-help-en": "GFDL-1.2+",
-    "gnutls-doc": "GFDL-NIV-1.3+",
-    "gtkmm-documentation": "GFDL-1.2+",
-    "installation-guide-amd64": "GPL-2",
-    "krb5-doc": "CC-BY-SA-3.0",
-    "lilypond-doc-html": "GFDL-1.3+",
-    "maxima-doc": "GPL-2",
-    "ns3-doc": "GPL-2",
-    "postfix-doc": "EPL-2.0 or IPL-1.0",
-    "postgis-doc": "CC-BY-SA-3.0",
-    "python-biopython-doc": "Biopython (permissive)",
-    "python-celery-doc": "CC-BY-SA-4.0",
-    "python3.11-doc": "Python-2.0",
-    "r-doc-html": "GPL-2",
-    "racket-doc": "LGPL-2.1+",
-    "rust-doc": "MIT or Apache-2.0",
-    "shorewall-doc": "GFDL-1.2+",
-    "vim-doc": "OPL-1+",
-    "xen-doc": "CC-BY-4.0",
-    "zsh-doc": "permissive, modified versions under the same terms",
-}
+PACKAGES: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("manuals.toml").read_text(encoding="utf-8")
+)
 
 _PAGE = re.compile(r"\.(?:x?html?(?:\.en)?|md)(?:\.gz)?$")
 _LANGUAGES = (
@@ -297,13 +130,13 @@ def read_packages(folder: Path) -> list[Package]:
     seen: set[int] = set()
     packages = []
     with ProcessPoolExecutor(WORKERS) as pool:
-        for name, pattern in PACKAGES.items():
+        for name, known in PACKAGES.items():
             root = unpack(name, folder)
             (archive,) = folder.glob(f"{name}_*.deb")
             version = archive.name.split("_")[1].replace("%3a", ":")
-            pages = read_pages(in_reading_order(page_paths(root, pattern)), pool)
+            pages = read_pages(in_reading_order(page_paths(root, known.get("pages", ""))), pool)
             pages = [page for page in without_repeated(pages) if is_new(page, seen)]
-            license = LICENSES.get(name) or stated_license(root, name)
+            license = known.get("license") or stated_license(root, name)
             documents = [
                 {
                     "id": f"{name}/{page.path.relative_to(root)}#{number}",

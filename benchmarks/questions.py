@@ -16,9 +16,8 @@ questions of which it holds the answer, of those whose first passage does.
 Words that must match exactly are searched, too: numbers of flaws and of versions, in 40 sentences
 that differ in nothing else, and phrases in quotation marks. The right sentence has to be the first.
 
-    python benchmarks/questions.py                  # BM25, MiniLM and the default model
-    python benchmarks/questions.py --e5 FOLDER      # and multilingual-e5-small
-    python benchmarks/questions.py --docs           # write the saved results into the page
+    python -m benchmarks questions                  # BM25, MiniLM and the default model
+    python -m benchmarks questions --e5 FOLDER      # and multilingual-e5-small
 
 Intervals hold 95 % of the mean differences over resampled documents.
 """
@@ -27,15 +26,18 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import arguments
-import report
-from asked_questions import read_questions
+from benchmarks import report
+from benchmarks.asked_questions import read_questions
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval import PAGE, differences_table, overview, print_set
+from benchmarks.retrieval_measures import OWN, RESAMPLES, SEED, differences, summarize
+from benchmarks.retrieval_systems import SentenceEncoder, match_words, minilm_path, sentence_texts
 from foveate import Document, Encoder, search
 from foveate.data import Query
 from foveate.inference import DocumentVectors
@@ -43,11 +45,7 @@ from foveate.tasks.centrality import unit
 from foveate.tasks.hits import Hit
 from foveate.tasks.passages import best_passages, num_words
 from foveate.tasks.surroundings import sentences_of
-from retrieval import PAGE, differences_table, overview, print_set
-from retrieval_measures import OWN, RESAMPLES, SEED, differences, summarize
-from retrieval_systems import match_words, minilm_path, sentence_texts
 
-RESULTS = report.RESULTS / "questions.json"
 SETS = {"SQuAD": "squad", "COVID-QA": "covid", "PolicyQA": "policies", "XQuAD": "xquad.en"}
 SHORT = ("PolicyQA", "XQuAD")
 """Sets of short documents, of which half as many questions are drawn."""
@@ -78,26 +76,33 @@ System = Callable[[Sequence[Document], Sequence[str]], Iterable[list[Found]]]
 """Finds the best passages of documents for each query."""
 
 
-def main() -> None:
-    parser = arguments.parser(
-        __doc__, "data", "model", "minilm", "device", "dtype", "docs", limit=25, output=RESULTS
-    )
-    parser.add_argument("--e5", help="folder of multilingual-e5-small")
-    parser.add_argument("--part", choices=("dev", "train", "all"), default="dev")
-    options = parser.parse_args()
-    if options.docs:
-        report.write_tables(PAGE, tables(report.load(options.output)))
-        return
-    systems = load_systems(
-        options.minilm or minilm_path(), options.e5, options.model, options.device, options.dtype
-    )
-    sets = {name: read_set(options.data, name, options.part, options.limit) for name in SETS}
+@measurement("questions.json", "transformers", "sentence-transformers", "numpy")
+@torch.inference_mode()
+def questions(
+    data: Path = report.DATA,
+    model: str | None = None,
+    minilm: str | None = None,
+    e5: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    part: Literal["dev", "train", "all"] = "dev",
+    limit: int = 25,
+) -> dict[str, Any]:
+    """Ask all systems.
+
+    Options:
+        e5: folder of multilingual-e5-small
+        part: of the documents
+        limit: questions about a document
+    """
+    systems = load_systems(minilm or minilm_path(), e5, model, device, dtype)
+    sets = {name: read_asked(data, name, part, limit) for name in SETS}
     results: dict[str, Any] = {
         "setting": {
-            "part": options.part,
-            "limit": options.limit,
-            "model": options.model and Path(options.model).name,
-            "dtype": options.dtype,
+            "part": part,
+            "limit": limit,
+            "model": model and Path(model).name,
+            "dtype": dtype,
             "resamples": RESAMPLES,
             "seed": SEED,
         },
@@ -106,7 +111,7 @@ def main() -> None:
     of_one = {name: asked for name, asked in sets.items() if name != "PolicyQA"}
     results["among"] = compare(of_one, systems, among)
     results["exact"] = exact(sets["SQuAD"], systems)
-    report.save(options.output, results, "transformers", "sentence-transformers", "numpy")
+    return results
 
 
 # Questions
@@ -116,7 +121,7 @@ Asked = Sequence[tuple[Document, Sequence[Query]]]
 """Documents, each with questions about it."""
 
 
-def read_set(data: Path, name: str, part: str, limit: int) -> Asked:
+def read_asked(data: Path, name: str, part: str, limit: int) -> Asked:
     """Read a part of a set, or of XQuAD all articles that SQuAD has not, and draw questions."""
     examples = read_questions(data, SETS[name], "all" if name == "XQuAD" else part)
     if name == "XQuAD":
@@ -220,7 +225,6 @@ def exact(asked: Asked, systems: dict[str, System]) -> dict[str, Any]:
             rows = np.array([*within(its, find)], dtype=float)
             column = 0 if kind == "phrases" else -1  # others are beside sentences like them
             results[kind]["systems"][system] = round(100 * rows[:, column].mean(), 1)
-    print(f"\n{exact_table(results)}", flush=True)
     return results
 
 
@@ -296,7 +300,7 @@ def load_systems(
     systems: dict[str, System] = {"BM25": by_words}
     for name, path in paths.items():
         encoder = Encoder.from_pretrained(path, context="sentence", device=device, dtype=dtype)
-        systems[f"{name}, chunks"] = Chunks(encoder).find
+        systems[f"{name}, chunks"] = partial(by_chunks, SentenceEncoder(encoder))
         systems[f"{name}, fused"] = partial(in_search, keep_vectors(encoder))
     own = keep_vectors(Encoder.from_pretrained(model, device=device, dtype=dtype))
     return systems | dict(
@@ -358,31 +362,20 @@ def located(hits: Sequence[Hit], documents: Sequence[Document]) -> list[Found]:
     ]
 
 
-class Chunks:
-    """Chunks of documents, found by the cosine of their vectors.
-
-    Args:
-        encoder: What encodes them.
-    """
-
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
-        self._vectors: dict[str, torch.Tensor] = {}
-
-    def find(self, documents: Sequence[Document], queries: Sequence[str]) -> Iterator[list[Found]]:
-        """Find the chunks that are closest to each query."""
-        found, texts = [], []
-        for idx, document in enumerate(documents):
-            sentences = sentence_texts(document)
-            for part in chunks(document):
-                found.append(Found(idx, part, part.start if len(part) == 1 else None))
-                texts.append(" ".join(sentences[part.start : part.stop]))
-        if new := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
-            self._vectors |= zip(new, unit(self.encoder.encode_texts(new)), strict=True)
-        vectors = torch.stack([self._vectors[text] for text in texts])
-        cosines = unit(self.encoder.encode_queries(queries)) @ vectors.T
-        for row in cosines.argsort(dim=1, descending=True, stable=True)[:, :TOP_K].tolist():
-            yield [found[i] for i in row]
+def by_chunks(
+    encoder: SentenceEncoder, documents: Sequence[Document], queries: Sequence[str]
+) -> Iterator[list[Found]]:
+    """Find chunks by the cosines of their vectors."""
+    found, texts = [], []
+    for idx, document in enumerate(documents):
+        sentences = sentence_texts(document)
+        for part in chunks(document):
+            found.append(Found(idx, part, part.start if len(part) == 1 else None))
+            texts.append(" ".join(sentences[part.start : part.stop]))
+    wanted = unit(encoder.encoder.encode_queries(queries))
+    cosines = wanted @ unit(encoder.encode_texts(texts)).T
+    for row in cosines.argsort(dim=1, descending=True, stable=True)[:, :TOP_K].tolist():
+        yield [found[i] for i in row]
 
 
 def chunks(document: Document) -> Iterator[range]:
@@ -404,34 +397,37 @@ def chunks(document: Document) -> Iterator[range]:
 # Tables
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of the saved results, by the names that the page gives them."""
-    together = {f"{name}, among": its for name, its in results["among"].items()}
-    every = results["within"] | together
-    of_all = {name: its for name, its in every.items() if name.startswith(ALL)}
-    return {
-        "questions": overview(
-            {k: its for k, its in every.items() if k not in of_all}, "all", MEASURES
-        ),
-        "questions less": differences_table(of_all, OWN[-1], MEASURES[:1]),
-        "questions best": best_table(results["within"][ALL]["best sentence"]),
-        "exact": exact_table(results["exact"]),
-    }
+def every_set(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the results of each set, within documents and among them."""
+    return results["within"] | {f"{name}, among": its for name, its in results["among"].items()}
 
 
-def best_table(shares: dict[str, float]) -> str:
+@table(PAGE, "questions", "questions.json")
+def questions_table(results: dict[str, Any]) -> str:
+    """Format how often the passages shown hold the answer."""
+    sets = {name: its for name, its in every_set(results).items() if not name.startswith(ALL)}
+    return overview(sets, MEASURES)
+
+
+@table(PAGE, "questions less", "questions.json")
+def less_table(results: dict[str, Any]) -> str:
+    """Format what `search` finds more often than the others."""
+    sets = {name: its for name, its in every_set(results).items() if name.startswith(ALL)}
+    return differences_table(sets, OWN[-1], MEASURES[:1])
+
+
+@table(PAGE, "questions best", "questions.json")
+def best_table(results: dict[str, Any]) -> str:
     """Format how often the best sentence holds the answer, where the first passage does."""
+    shares = results["within"][ALL]["best sentence"]
     return report.table([*shares], [[f"{share:.1f}" for share in shares.values()]])
 
 
-def exact_table(kinds: dict[str, Any]) -> str:
+@table(PAGE, "exact", "questions.json")
+def exact_table(results: dict[str, Any]) -> str:
     """Format how often the right sentence is the first."""
+    kinds = results["exact"]
     header = [f"{kind}: {its['queries']}" for kind, its in kinds.items()]
     systems = next(iter(kinds.values()))["systems"]
     rows = [[name, *(f"{its['systems'][name]:.0f}" for its in kinds.values())] for name in systems]
     return report.table(["", *header], rows)
-
-
-if __name__ == "__main__":
-    with torch.inference_mode():
-        main()

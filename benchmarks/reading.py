@@ -1,11 +1,10 @@
 """How well and how fast documents are read: PDFs, against other readers, and JATS articles.
 
-    python benchmarks/reading_corpus.py --folder pdfs --data ../shared/data
-    python benchmarks/reading.py --pdfs pdfs --data ../shared/data
+    python -m benchmarks reading_corpus --folder pdfs
+    python -m benchmarks reading --pdfs pdfs
 
 The first command makes the PDFs and their ground truth, from Debian's documentation packages; see
-its docstring. The second needs `pip install pypdf pdfplumber markitdown[pdf]` and pdftotext of
-poppler-utils, and measures docling too where it is installed and has its models.
+its docstring. The second needs `pip install pypdf pdfplumber` and pdftotext of poppler-utils.
 
 Every reader reads every file in a process of its own. Pages a second are measured around the call
 that reads, without the import of libraries. Memory is the peak of the process, libraries included.
@@ -26,7 +25,6 @@ All comparisons are made on words, whatever stands between them; see reading_wor
   outline was taken out, so that headings have to be found by their looks.
 """
 
-import argparse
 import json
 import re
 import resource
@@ -37,12 +35,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from multiprocessing import TimeoutError
 from pathlib import Path
 from typing import Any
 
-import arguments
-import report
-from reading_words import UNKNOWN, cut, masked, words
+from benchmarks import report
+from benchmarks.processes import in_new_process
+from benchmarks.reading_words import UNKNOWN, cut, masked, words
+from benchmarks.registry import measurement
 
 LIMIT = 600  # seconds for one file
 MATTER = {
@@ -58,24 +58,17 @@ _NUMBERING = re.compile(
 )
 
 
-def main() -> None:
-    parser = arguments.parser(__doc__, "data", output=report.RESULTS / "reading.json")
-    parser.add_argument("--pdfs", type=Path, required=True, help="made by reading_corpus.py")
-    parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS))
-    parser.add_argument("--files", nargs="+", help="only these PDFs, by name")
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        reader, file = options.worker
-        print(json.dumps(measure(reader, Path(file))))
-        return
+@measurement("reading.json", "pypdfium2", "pypdf", "pdfplumber")
+def reading(pdfs: Path, data: Path = report.DATA) -> dict[str, Any]:
+    """Read all files with all readers.
 
+    Options:
+        pdfs: folder that reading_corpus made
+    """
     results = []
-    for path in sorted(options.pdfs.glob("*.json")):
+    for path in sorted(pdfs.glob("*.json")):
         truth = json.loads(path.read_text())
-        if options.files and truth["name"] not in options.files:
-            continue
-        for reader in options.readers:
+        for reader in READERS:
             print(truth["name"], reader, file=sys.stderr)
             results.append(run(reader, path, truth))
     header = [
@@ -84,10 +77,9 @@ def main() -> None:
     ]
     for sort in dict.fromkeys(result["sort"] for result in results):
         print(f"\n{sort}\n\n{report.table(header, rows(results, sort))}")
-    articles = read_articles(options.data / "plos/dev.tar.xz")
+    articles = read_articles(data / "plos/dev.tar.xz")
     print(f"\nJATS\n\n{report.table(list(articles), [list(articles.values())])}")
-    packages = ("foveate", "pypdfium2", "pypdf", "pdfplumber", "markitdown", "docling")
-    report.save(options.output, {"pdf": results, "jats": articles}, *packages)
+    return {"pdf": results, "jats": articles}
 
 
 def rows(results: list[dict[str, Any]], sort: str) -> list[list[Any]]:
@@ -126,16 +118,13 @@ def rows(results: list[dict[str, Any]], sort: str) -> list[list[Any]]:
 def run(reader: str, path: Path, truth: dict[str, Any]) -> dict[str, Any]:
     """Read a file in a process of its own, and compare what was read with the truth."""
     suffix = ".no-outline.pdf" if reader == "foveate, no outline" else ".pdf"
-    command = [sys.executable, __file__, "--pdfs", str(path.parent)]
-    command += ["--worker", reader, str(path.with_suffix(suffix))]
     result = {"file": truth["name"], "sort": truth["sort"], "reader": reader}
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LIMIT)
-    except subprocess.TimeoutExpired:
+        measured = in_new_process(measure, reader, path.with_suffix(suffix), seconds=LIMIT)
+    except TimeoutError:
         return result | {"error": f"more than {LIMIT} s"}
-    except subprocess.CalledProcessError as error:
-        return result | {"error": error.stderr.strip().splitlines()[-1]}
-    measured = json.loads(done.stdout.splitlines()[-1])
+    except Exception as error:  # whatever a reader cannot do is a result, too
+        return result | {"error": f"{type(error).__name__}: {error}"}
     output = measured.pop("output")
     return result | measured | score_text(output, truth) | score_headings(output["headings"], truth)
 
@@ -257,27 +246,8 @@ def load_pdfplumber() -> Read:
     return read
 
 
-def load_markitdown() -> Read:
-    from markitdown import MarkItDown
-
-    converter = MarkItDown()
-    return lambda path: markdown(converter.convert(path).text_content)
-
-
-def load_docling() -> Read:
-    from docling.document_converter import DocumentConverter
-
-    converter = DocumentConverter()
-    return lambda path: markdown(converter.convert(path).document.export_to_markdown())
-
-
 def plain(text: str) -> dict[str, Any]:
     return {"text": text, "headings": None, "sentences": None}
-
-
-def markdown(text: str) -> dict[str, Any]:
-    headings = re.findall(r"^#{1,6} +(.+)$", text, re.MULTILINE)
-    return {"text": text, "headings": headings, "sentences": None}
 
 
 READERS: dict[str, Callable[[], Read]] = {
@@ -286,8 +256,6 @@ READERS: dict[str, Callable[[], Read]] = {
     "pdftotext": load_pdftotext,
     "pypdf": load_pypdf,
     "pdfplumber": load_pdfplumber,
-    "markitdown": load_markitdown,
-    "docling": load_docling,
 }
 
 
@@ -352,7 +320,3 @@ def prose(article: Any) -> Iterator[str]:
 
 def percent(part: int, whole: int) -> str | None:
     return f"{100 * part / whole:.1f}%" if whole else None
-
-
-if __name__ == "__main__":
-    main()

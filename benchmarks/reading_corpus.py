@@ -2,9 +2,9 @@
 
     apt-get install pandoc poppler-utils texlive-publishers texlive-latex-recommended \
         texlive-fonts-recommended lmodern
-    python benchmarks/reading_corpus.py --folder pdfs --data ../shared/data
+    python -m benchmarks reading_corpus --folder pdfs
 
-needs Debian 12 or a relative of it. It downloads the packages of `PUBLISHED` with
+needs Debian 12 or a relative of it. It downloads the packages of pdfs.toml with
 `apt-get download`, unpacks them with `dpkg -x` without installing them, and copies the PDFs. Their
 sources, LaTeX or HTML, are in the same packages. The texts of `TYPESET` are typeset here: Python
 Enhancement Proposals in the two-column style of IEEE conferences and the first chapters of
@@ -29,9 +29,9 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,108 +39,39 @@ import pypdfium2
 from lxml import html
 from pypdf import PdfWriter
 
-import arguments
-from debian import unpack
-from reading_words import UNKNOWN, cut, masked, words
+from benchmarks import report
+from benchmarks.debian import unpack
+from benchmarks.reading_words import UNKNOWN, cut, masked, words
+from benchmarks.registry import measurement
 
 CHAPTER = ("Chapter", "Kapitel")  # above the title of each, not a running head
 LOGO = "TeX"  # is printed as raised and lowered letters
 MIN_PAGES = 3  # with the same running head
 API = [1, 22]  # of pandoc
 CHAPTERS = 20  # of the novel
-_TEX = "usr/share/doc/texlive-doc/latex"
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A PDF of a Debian package, and the files of the package that it was made from."""
-
-    name: str
-    sort: str
-    package: str
-    pdf: str
-    sources: str  # a pattern
-
-
-PUBLISHED = (
-    *(
-        Published(name, "two columns", "texlive-publishers-doc", f"{path}.pdf", f"{path}.tex*")
-        for name, path in (
-            ("acm-conference", f"{_TEX}/acmart/samples/sample-sigconf"),
-            ("aip", f"{_TEX}/revtex/sample/aip/aipsamp"),
-            ("aps", f"{_TEX}/revtex/sample/aps/apssamp"),
-            ("asme-conference", f"{_TEX}/asmeconf/asmeconf-template"),
-            ("mnras", f"{_TEX}/mnras/mnras_guide"),
-            ("quantum", f"{_TEX}/quantumarticle/quantum-template"),
-        )
-    ),
-    Published(
-        "debian-policy",
-        "manual",
-        "debian-policy",
-        "usr/share/doc/debian-policy/policy.pdf.gz",
-        "usr/share/doc/debian-policy/policy.html/*.html",
-    ),
-    Published(
-        "developers-reference",
-        "manual",
-        "developers-reference",
-        "usr/share/developers-reference/developers-reference.pdf",
-        "usr/share/developers-reference/developers-reference.html",
-    ),
-    Published(
-        "debian-faq",
-        "manual",
-        "debian-faq",
-        "usr/share/doc/debian/FAQ/debian-faq.en.pdf.gz",
-        "usr/share/doc/debian/FAQ/*.en.html",
-    ),
-    Published(
-        "developers-reference-de",
-        "German",
-        "developers-reference-de",
-        "usr/share/developers-reference/de/developers-reference.pdf",
-        "usr/share/developers-reference/de/developers-reference.html",
-    ),
-    Published(
-        "debian-faq-de",
-        "German",
-        "debian-faq-de",
-        "usr/share/doc/debian/FAQ/debian-faq.de.pdf.gz",
-        "usr/share/doc/debian/FAQ/de/*.de.html",
-    ),
-    Published(
-        "debmake-zh",
-        "Chinese",
-        "debmake-doc",
-        "usr/share/doc/debmake-doc/debmake-doc.zh-cn.pdf",
-        "usr/share/doc/debmake-doc/html/*.zh-cn.html",
-    ),
-    Published(
-        "latex-installation-zh",
-        "Chinese",
-        "texlive-lang-chinese",
-        f"{_TEX}/install-latex-guide-zh-cn/install-latex-guide-zh-cn.pdf",
-        f"{_TEX}/install-latex-guide-zh-cn/*/*.tex*",
-    ),
+PUBLISHED: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("pdfs.toml").read_text(encoding="utf-8")
 )
 PEPS = ("pep-0462", "pep-0684", "pep-0703", "pep-8002")
 TYPESET = (*((name, "two columns") for name in PEPS), ("moby-dick", "book"))
 
 
-def main() -> None:
-    parser = arguments.parser(__doc__, "data")
-    parser.add_argument("--folder", type=Path, required=True, help="where the PDFs go")
-    options = parser.parse_args()
-    folder = options.folder.resolve()
+@measurement(None)
+def reading_corpus(folder: Path, data: Path = report.DATA) -> None:
+    """Make the PDFs and their ground truth.
+
+    Options:
+        folder: where the PDFs go
+    """
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    for entry in PUBLISHED:
-        root = unpack(entry.package, folder / "packages")
-        copy(root / entry.pdf, folder / f"{entry.name}.pdf")
-        sources = [parse(path) for path in sorted(root.glob(entry.sources)) if is_source(path)]
-        write_truth(folder, entry.name, entry.sort, sources)
+    for name, entry in PUBLISHED.items():
+        root = unpack(entry["package"], folder / "packages")
+        copy(root / entry["pdf"], folder / f"{name}.pdf")
+        sources = [parse(path) for path in sorted(root.glob(entry["sources"])) if is_source(path)]
+        write_truth(folder, name, entry["sort"], sources)
     for name, sort in TYPESET:
-        source = novel(options.data) if sort == "book" else proposal(options.data, name)
+        source = novel(data) if sort == "book" else proposal(data, name)
         (typeset_book if sort == "book" else typeset_paper)(source, folder / f"{name}.pdf")
         write_truth(folder, name, sort, [source])
 
@@ -368,7 +299,3 @@ def shown(parts: list[dict[str, Any]]) -> str:
         else:
             text += UNKNOWN
     return text
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Relative attention against its floor, SDPA and FlexAttention, over sequence length.
 
-    python benchmarks/relative_attention.py                       # times, prints, saves results/
+    python -m benchmarks relative_attention
 
 One sequence, 12 heads of 64 channels, bfloat16, T5's bias of 32 buckets. The floor is the products
 alone at the rate of a large matrix product, measured in the same run: forward makes 2 of them,
@@ -11,24 +11,22 @@ tokens, which it adds up one pair at a time. Each time is the median of replays 
 a cold L2 cache; "eager" is the same call made from Python.
 """
 
-import argparse
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import arguments
-import report
+from benchmarks import report
+from benchmarks.registry import measurement
+from benchmarks.timing import contender, each, matmul_rate, require_gpu
 from foveate.ops.relative_attention import bias_by_distance, relative_attention
-from timing import contender, matmul_rate
 
 HEADS, HEAD_DIM, BUCKETS, MAX_DISTANCE = 12, 64, 32, 128
 LENGTHS = [1024, 4096, 16_384, 65_536]
 MASK_UP_TO, FLEX_BIAS_GRADIENT_UP_TO = 16_384, 4096
-RESULTS = report.RESULTS / "relative_attention.json"
 
 
 def flex(by_distance: Tensor) -> Callable[..., Tensor]:
@@ -105,25 +103,12 @@ def show(run: dict[str, Any]) -> None:
     print(report.table(header, rows), flush=True)
 
 
-def parse_options(description: str, lengths: list[int], output: Path) -> argparse.Namespace:
-    """Parse the options of a benchmark on a GPU; it ends here if there is none."""
-    parser = arguments.parser(description, lengths=lengths, output=output)
-    options = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("this benchmark needs a GPU: its floors are the GPU's rates")
-    return options
-
-
-def main() -> None:
-    options = parse_options(__doc__, LENGTHS, RESULTS)
+@measurement("relative_attention.json", "triton")
+def relative(
+    lengths: Sequence[int] = LENGTHS,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure every length."""
+    require_gpu()
     rate = matmul_rate()
-    print(f"matrix products: {rate / 1e12:.0f} TFLOP/s")
-    runs = []
-    for n in options.lengths:
-        runs.append(measure(n, rate))
-        show(runs[-1])
-        report.save(options.output, {"matmul_rate": rate, "lengths": runs}, "triton")
-
-
-if __name__ == "__main__":
-    main()
+    for runs, missing in each(lengths, partial(measure, rate=rate), show):
+        yield {"matmul_rate": rate, "lengths": runs}, missing

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -125,6 +125,12 @@ def mean_and_deviation(values: Sequence[float], digits: int = 1) -> str:
     """Format a mean and, of several values, their standard deviation."""
     deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{mean(values):.{digits}f}{deviation}"
+
+
+def marked(value: float, values: Iterable[float]) -> str:
+    """Format a value with one digit, in bold if none of the values is shown as a higher one."""
+    shown = f"{value:.1f}"
+    return f"**{shown}**" if shown == f"{max(values):.1f}" else shown
 
 
 def write_tables(page: Path, found: dict[str, str]) -> None:

@@ -21,10 +21,8 @@ Among many documents, each is ranked by a text about it:
   the whole meeting; each by every sentence, and by the whole text;
 - meetings (val) by the answers to the questions about them.
 
-    python benchmarks/retrieval.py                   # the peers, on all tasks
-    python benchmarks/retrieval.py --model model     # and an encoder of documents
-    python benchmarks/retrieval.py --only answers --model model
-    python benchmarks/retrieval.py --docs            # write the saved results into the page
+    python -m benchmarks retrieval --task within                    # the peers
+    python -m benchmarks retrieval --task within --model MODEL      # and an encoder of documents
 
 Each task's results are saved in a file of its own. Intervals hold 95 % of the means over resampled
 documents. The encoder, alone and as `search` uses it, is compared with every other system on the
@@ -37,7 +35,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -45,27 +43,26 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-import arguments
-import report
+from benchmarks import report
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval_measures import (
+    MEASURES,
+    RESAMPLES,
+    SEED,
+    differences,
+    hit,
+    rank,
+    summarize,
+)
+from benchmarks.retrieval_systems import Systems, minilm_path, section_slices, sentence_texts
+from benchmarks.structured_documents import read_set, without_abstract, without_abstracts
 from foveate import Document
 from foveate.data import Example, read_benchmark
 from foveate.documents import Section
 from foveate.tasks.centrality import SentencePositions
 from foveate.tasks.passages import num_words, windows
-from retrieval_measures import MEASURES, RESAMPLES, SEED, differences, hit, rank, summarize
-from retrieval_systems import Systems, minilm_path, section_slices, sentence_texts
-from structured_documents import (
-    meetings,
-    papers,
-    peps,
-    plos,
-    proposals,
-    without_abstract,
-    without_abstracts,
-)
 
-PAGE = report.ROOT / "docs" / "numbers" / "retrieval.md"
-TASKS = ("within", "documents", "answers")
+PAGE = "numbers/retrieval.md"
 LONGEST_HEADING = 12  # words; longer ones are rows of tables
 DISTRACTORS = 88  # papers of the training part among those of the development part
 FIFTHS = 5
@@ -76,35 +73,32 @@ _NUMBERING = re.compile(r"^\s*(?:(?:\d+|[IVX]+|[A-Z])(?:\.\d+)*[.:)]|\d+(?:\.\d+
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-def main() -> None:
-    parser = arguments.parser(
-        __doc__,
-        "data",
-        "model",
-        "minilm",
-        "device",
-        "dtype",
-        "limit",
-        "docs",
-        output=report.RESULTS,
-    )
-    parser.add_argument("--only", choices=TASKS, nargs="+", default=TASKS)
-    options = parser.parse_args()
-    if options.docs:
-        report.write_tables(PAGE, tables(options.output))
-        return
-    systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
+@measurement("retrieval-{task}.json", "transformers", "numpy")
+def retrieval(
+    task: Literal["within", "documents", "answers"],
+    data: Path = report.DATA,
+    model: str | None = None,
+    minilm: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Measure all systems.
+
+    Options:
+        task: what is found: sentences within a document, documents by summaries, or by answers
+        model: name or path of an encoder, by default only the peers
+    """
+    systems = Systems(minilm or minilm_path(), model, device, dtype)
     runs = {"within": run_within, "documents": run_documents, "answers": run_answers}
-    for task in options.only:
-        results = runs[task](options.data, options.limit, systems)
-        setting = {
-            "model": options.model and Path(options.model).name,
-            "dtype": options.dtype,
-            "resamples": RESAMPLES,
-            "seed": SEED,
-        }
-        path = options.output / f"retrieval-{task}.json"
-        report.save(path, {"setting": setting, "sets": results}, "transformers", "numpy")
+    results = runs[task](data, limit, systems)
+    setting = {
+        "model": model and Path(model).name,
+        "dtype": dtype,
+        "resamples": RESAMPLES,
+        "seed": SEED,
+    }
+    return {"setting": setting, "sets": results}
 
 
 # Within a document
@@ -124,9 +118,16 @@ class Query(NamedTuple):
     specific: bool = True
 
 
-def run_within(data: Path, limit: int | None, systems: Systems) -> dict[str, Any]:
-    """Rank the sentences of each document by queries about it."""
-    of_meetings = [
+Tasks = list[tuple[Document, list[Query]]]
+"""Documents, each with queries about it."""
+
+
+def tasks_of(data: Path, name: str, part: str, limit: int | None) -> Tasks:
+    """Read a set without its headings: meetings with their questions, others with the headings."""
+    examples = islice(read_set(data, name, part), limit)
+    if name != "meetings":
+        return headings(examples)
+    return [
         (
             without_headings(example.document),
             [
@@ -135,16 +136,19 @@ def run_within(data: Path, limit: int | None, systems: Systems) -> dict[str, Any
                 if query.sentence_ids
             ],
         )
-        for example in islice(meetings(data / "qmsum" / "val.jsonl.gz"), limit)
+        for example in examples
     ]
+
+
+def run_within(data: Path, limit: int | None, systems: Systems) -> dict[str, Any]:
+    """Rank the sentences of each document by queries about it."""
+    of_meetings = tasks_of(data, "meetings", "dev", limit)
     sets = {
         "meetings": of_meetings,
         "meetings without sections": [(flat(document), q) for document, q in of_meetings],
-        "papers": headings(islice(papers(data / "scisummnet" / "dev.jsonl.gz"), limit)),
-        "PEPs": headings(islice(peps(data / "peps" / "train.jsonl.gz", "dev"), limit)),
-        "proposals": headings(islice(proposals(data / "proposals" / "dev.jsonl.xz"), limit)),
-        "articles": headings(islice(plos(data / "plos" / "dev.tar.xz"), limit)),
     }
+    for name in ("papers", "PEPs", "proposals", "articles"):
+        sets[name] = tasks_of(data, name, "dev", limit)
     results = {}
     for name, tasks in sets.items():
         documents = [document for document, queries in tasks if queries]
@@ -223,7 +227,7 @@ def passages(
     return torch.stack([relevant[first : last + 1].any() for first, _, last in found])
 
 
-def headings(examples: Iterable[Example]) -> list[tuple[Document, list[Query]]]:
+def headings(examples: Iterable[Example]) -> Tasks:
     """Turn headings into queries for the sentences of their sections."""
     documents = [example.document for example in examples]
     by_heading = [sections_by_heading(document) for document in documents]
@@ -287,11 +291,11 @@ class About(NamedTuple):
 
 def run_documents(data: Path, limit: int | None, systems: Systems) -> dict[str, Any]:
     """Rank documents by their summaries, as a whole and by every sentence."""
-    dev = [*islice(papers(data / "scisummnet" / "dev.jsonl.gz"), limit)]
-    train = [*islice(papers(data / "scisummnet" / "train.jsonl.gz"), limit or DISTRACTORS)]
-    of_proposals = proposals(data / "proposals" / "dev.jsonl.xz")
+    dev = [*islice(read_set(data, "papers", "dev"), limit)]
+    train = [*islice(read_set(data, "papers", "train"), limit or DISTRACTORS)]
+    of_proposals = read_set(data, "proposals", "dev")
     summarized = islice((example for example in of_proposals if example.references), limit)
-    of_meetings = [*islice(meetings(data / "qmsum" / "val.jsonl.gz"), limit)]
+    of_meetings = [*islice(read_set(data, "meetings", "dev"), limit)]
     sets = {
         "papers": ([without_abstract(example) for example in dev], dev),
         "papers among more": ([without_abstract(example) for example in [*dev, *train]], dev),
@@ -390,41 +394,32 @@ def table_of(systems: dict[str, Any]) -> str:
     return report.table(["", *measures], rows)
 
 
-def tables(folder: Path) -> dict[str, str]:
-    """Return the tables of the saved results, by the names that the page gives them."""
-    sets = {task: saved_sets(folder / f"retrieval-{task}.json") for task in TASKS}
-    found: dict[str, str] = {}
-    if within := sets["within"]:
-        within = {name: its for name, its in within.items() if "without" not in name}
-        found["within"] = overview(within, "all", [*MEASURES["within"]])
-    if sets["documents"]:
-        end = ", by sentence"
-        columns = {
-            name.removesuffix(end): its
-            for name, its in (sets["documents"] | sets["answers"]).items()
-            if not name.endswith(", by whole") and "more" not in name
-        }
-        found["documents"] = overview(columns, "all", ["R@1", "MRR"])
-    return found
+@table(PAGE, "within", "retrieval-within.json")
+def within_table(results: dict[str, Any]) -> str:
+    """Format how well sentences are found."""
+    sets = {name: its for name, its in results["sets"].items() if "without" not in name}
+    return overview(sets, [*MEASURES["within"]])
 
 
-def saved_sets(path: Path) -> dict[str, Any]:
-    """Read the results of a task; none if they are not there."""
-    if not path.exists():
-        return {}
-    sets: dict[str, Any] = report.load(path)["sets"]
-    return sets
+@table(PAGE, "documents", "retrieval-documents.json", "retrieval-answers.json")
+def documents_table(by_summaries: dict[str, Any], by_answers: dict[str, Any]) -> str:
+    """Format how well documents are found by sentences about them."""
+    columns = {
+        name.removesuffix(", by sentence"): its
+        for name, its in (by_summaries["sets"] | by_answers["sets"]).items()
+        if not name.endswith(", by whole") and "more" not in name
+    }
+    return overview(columns, ["R@1", "MRR"])
 
 
-def overview(sets: dict[str, Any], kind: str, measures: Sequence[str]) -> str:
+def overview(sets: dict[str, Any], measures: Sequence[str]) -> str:
     """Format the means of several sets, which are the columns."""
-    number = "queries" if kind == "all" else f"{kind} queries"
-    header = [f"{name}: {its['documents']}, {its[number]}" for name, its in sets.items()]
+    header = [f"{name}: {its['documents']}, {its['queries']}" for name, its in sets.items()]
     rows = [
         [
             system,
             *(
-                " / ".join(f"{its['systems'][system][kind][m]['mean']:.1f}" for m in measures)
+                " / ".join(f"{its['systems'][system]['all'][m]['mean']:.1f}" for m in measures)
                 for its in sets.values()
             ),
         ]
@@ -447,7 +442,3 @@ def differences_table(sets: dict[str, Any], own: str, measures: Sequence[str]) -
         for peer in next(iter(sets.values()))["differences"][own]
     ]
     return report.table(["less", *sets], rows)
-
-
-if __name__ == "__main__":
-    main()

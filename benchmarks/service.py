@@ -1,8 +1,7 @@
 """The HTTP service: how many requests it answers, how fast, and what it does when there are more.
 
-    python benchmarks/service.py --rounds 3
-    python benchmarks/service.py --soak 10
-    python benchmarks/service.py --docs      # write saved results into the page
+    python -m benchmarks service --rounds 3
+    python -m benchmarks service-soak --minutes 10
 
 Clients send one request after the other over a connection each, from a process of their own on the
 same machine. `embeddings` asks for the vector of one sentence; `search` searches a library that is
@@ -13,37 +12,38 @@ made of `--documents` proposals and papers. Servers take turns within a round.
 - `sentence-transformers, MiniLM`: the twenty lines of `serve_peer`
 - `Python`: a loop that calls the library directly, without a server
 
-`--soak MINUTES` first measures what 64 clients get of a mix of embeddings, searches and uploads,
+`service-soak` first measures what 64 clients get of a mix of embeddings, searches and uploads,
 then sends twice as many requests for so long, whether or not they are answered, and writes down the
 statuses and the memory of the service with its reader processes.
 """
 
-import argparse
 import asyncio
 import itertools
 import json
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import report
-from library import write_files
-from retrieval_systems import minilm_path
+from benchmarks import report
+from benchmarks.library import write_files
+from benchmarks.processes import in_new_process
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval_systems import minilm_path
 
 WARM_UP = 2.0  # seconds
-RESULTS, SOAK = report.RESULTS / "service.json", report.RESULTS / "service-soak.json"
-PAGE = report.ROOT / "docs" / "numbers" / "service.md"
+PAGE = "numbers/service.md"
+PACKAGES = ("fastapi", "uvicorn", "sentence-transformers", "pylance")
 
 
-def serve_peer(path: str, port: int) -> None:
+def serve_peer(port: int, path: str) -> None:
     """Serve embeddings as most people would write it."""
     import uvicorn
     from fastapi import FastAPI
@@ -88,9 +88,11 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def running(name: str, port: int, model: str, *command: str) -> Iterator[Server]:
-    """Run a server until it is not needed anymore."""
-    process = subprocess.Popen([sys.executable, *command], cwd=report.ROOT)
+def running(name: str, model: str, serve: Callable[..., None], *arguments: str) -> Iterator[Server]:
+    """Run a server in a process of its own until it is not needed anymore."""
+    port = free_port()
+    process = get_context("spawn").Process(target=serve, args=(port, *arguments))
+    process.start()
     try:
         request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         for _ in range(600):
@@ -98,12 +100,12 @@ def running(name: str, port: int, model: str, *command: str) -> Iterator[Server]
                 asyncio.run(once(port, request))
                 break
             except OSError:
-                assert process.poll() is None, f"{name} did not start"
+                assert process.is_alive(), f"{name} did not start"
                 time.sleep(0.2)
         yield Server(name, port, model, process.pid)
     finally:
         process.terminate()
-        process.wait(timeout=90)
+        process.join(timeout=90)
 
 
 async def once(port: int, request: bytes) -> tuple[int, bytes]:
@@ -303,12 +305,12 @@ def free_port() -> int:
         return int(opened.getsockname()[1])
 
 
-@contextmanager
-def foveate(name: str, *options: str, model: str = "foveate") -> Iterator[Server]:
-    port = free_port()
-    code = "from foveate.cli import main; main()"
-    with running(name, port, model, "-c", code, "serve", "--port", str(port), *options) as server:
-        yield server
+def serve_foveate(port: int, *options: str) -> None:
+    """Be `foveate serve`."""
+    from foveate.cli import main
+
+    sys.argv = ["foveate", "serve", "--port", str(port), *options]
+    main()
 
 
 def make_library(folder: Path, num_documents: int) -> tuple[Path, list[str]]:
@@ -331,56 +333,44 @@ def make_library(folder: Path, num_documents: int) -> tuple[Path, list[str]]:
 
 
 def measure_servers(
-    options: argparse.Namespace, library: Path, sentences: list[str], queries: list[str]
+    clients: Sequence[int], seconds: float, library: Path, sentences: list[str], queries: list[str]
 ) -> Iterator[dict[str, Any]]:
     """Measure each server in turn."""
     peer = minilm_path()
-    with foveate("foveate", "--library", str(library)) as server:
-        for num_clients in options.clients:
+    with running("foveate", "foveate", serve_foveate, "--library", str(library)) as server:
+        for num_clients in clients:
             for task, requests in (
                 ("embeddings", embeddings(server.model, sentences)),
                 ("search", searches(queries)),
             ):
-                yield measure(server, task, requests, num_clients, options.seconds)
-    with foveate("foveate, MiniLM", "--model", peer, model="model") as server:
-        for num_clients in options.clients:
+                yield measure(server, task, requests, num_clients, seconds)
+    with running("foveate, MiniLM", "model", serve_foveate, "--model", peer) as server:
+        for num_clients in clients:
             requests = embeddings(server.model, sentences)
-            yield measure(server, "embeddings", requests, num_clients, options.seconds)
-    port = free_port()
-    arguments = (__file__, "--serve-peer", peer, "--port", str(port))
-    with running("sentence-transformers, MiniLM", port, "minilm", *arguments) as server:
-        for num_clients in options.clients:
+            yield measure(server, "embeddings", requests, num_clients, seconds)
+    with running("sentence-transformers, MiniLM", "minilm", serve_peer, peer) as server:
+        for num_clients in clients:
             requests = embeddings(server.model, sentences)
-            yield measure(server, "embeddings", requests, num_clients, options.seconds)
+            yield measure(server, "embeddings", requests, num_clients, seconds)
 
 
 def measure_direct(
-    options: argparse.Namespace, library: Path, sentences: list[str], queries: list[str]
-) -> Iterator[dict[str, Any]]:
-    """Measure the library without a server, in a process that ends afterwards."""
-    command = [sys.executable, __file__, "--direct", str(library), "--seconds", options.seconds]
-    texts = json.dumps({"sentences": sentences[:2000], "queries": queries})
-    done = subprocess.run(
-        list(map(str, command)), input=texts, capture_output=True, text=True, check=True
-    )
-    for line in done.stdout.splitlines():
-        print(line, flush=True)
-        yield json.loads(line)
-
-
-def run_direct(library: Path, seconds: float) -> None:
+    library: Path, seconds: float, sentences: list[str], queries: list[str]
+) -> list[dict[str, Any]]:
+    """Measure the library without a server."""
     from foveate import Encoder, Index
 
-    texts = json.load(sys.stdin)
     index = Index.open(library, device="cpu")
-    encoder = index.encoder
-    direct("embeddings", "Python", encoder.encode_texts, texts["sentences"], seconds)
-    direct("search", "Python", lambda query: index.search(query), texts["queries"], seconds)
     minilm = Encoder.from_pretrained(minilm_path(), device="cpu")
-    direct("embeddings", "Python, MiniLM", minilm.encode_texts, texts["sentences"], seconds)
+    return [
+        direct("embeddings", "Python", index.encoder.encode_texts, sentences, seconds),
+        direct("search", "Python", lambda query: index.search(query), queries, seconds),
+        direct("embeddings", "Python, MiniLM", minilm.encode_texts, sentences, seconds),
+    ]
 
 
-def show(results: list[dict[str, Any]]) -> str:
+@table(PAGE, "servers", "service.json")
+def servers_table(results: list[dict[str, Any]]) -> str:
     """Return a table of the medians over all rounds, with the least and the most throughput."""
     grouped: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for one in results:
@@ -398,7 +388,8 @@ def show(results: list[dict[str, Any]]) -> str:
     return report.table(header, rows)
 
 
-def show_soak(found: dict[str, Any]) -> str:
+@table(PAGE, "soak", "service-soak.json")
+def soak_table(found: dict[str, Any]) -> str:
     """Return a table of what became of the requests of a soak, and of the memory by minute."""
     soaked = found["soak"]
     memory = soaked["memory_mb"]
@@ -415,55 +406,46 @@ def show_soak(found: dict[str, Any]) -> str:
     return report.table(["", ""], rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
-    parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--documents", type=int, default=300, help="in the library")
-    parser.add_argument("--soak", type=float, metavar="MINUTES", help="only this, see above")
-    parser.add_argument("--output", type=Path)
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
-    parser.add_argument("--serve-peer", metavar="PATH", help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--direct", type=Path, metavar="DIR", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.docs:
-        servers, soaked = (report.load(file) for file in (RESULTS, SOAK))
-        report.write_tables(PAGE, {"servers": show(servers), "soak": show_soak(soaked)})
-        return
-    if options.serve_peer:
-        serve_peer(options.serve_peer, options.port)
-        return
-    if options.direct:
-        run_direct(options.direct, options.seconds)
-        return
-    if not options.soak:
-        minilm_path()  # fails at once if it is not installed
-    packages = ("fastapi", "uvicorn", "sentence-transformers", "pylance")
+@contextmanager
+def library_of(documents: int) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Make a library as long as it is needed; yield it with sentences and queries."""
     with tempfile.TemporaryDirectory() as folder:
-        library, sentences = make_library(Path(folder), options.documents)
-        queries = [" ".join(sentence.split()[:8]) for sentence in sentences[:500]]
-        if options.soak:
-            # Uploads are forgotten after a minute, so that memory can be seen to stay flat.
-            with foveate("foveate", "--library", str(library), "--keep", "1") as server:
-                requests = mixture(server.model, sentences, queries)
-                capacity = measure(server, "mixture", requests, 64, options.seconds)
-                rate = 2 * capacity["per_second"]
-                found = asyncio.run(soak(server, requests, rate, options.soak))
-            print(json.dumps(found, indent=1))
-            output = options.output or SOAK
-            report.save(output, {"capacity": capacity, "soak": found}, *packages)
-            return
-        results: list[dict[str, Any]] = []
-        for _ in range(options.rounds):
-            results += measure_direct(options, library, sentences, queries)
-            results += measure_servers(options, library, sentences, queries)
-    print(show(results))
-    report.save(options.output or RESULTS, results, *packages)
+        library, sentences = make_library(Path(folder), documents)
+        yield library, sentences, [" ".join(one.split()[:8]) for one in sentences[:500]]
 
 
-if __name__ == "__main__":
-    main()
+@measurement("service.json", *PACKAGES)
+def service(
+    clients: Sequence[int] = (1, 8, 64), seconds: float = 20, rounds: int = 3, documents: int = 300
+) -> list[dict[str, Any]]:
+    """Measure all servers, and the library without one.
+
+    Options:
+        clients: that send requests at the same time
+        seconds: of each measurement
+        rounds: how often all are measured
+    """
+    results: list[dict[str, Any]] = []
+    with library_of(documents) as (library, sentences, queries):
+        for _ in range(rounds):
+            results += in_new_process(measure_direct, library, seconds, sentences[:2000], queries)
+            results += measure_servers(clients, seconds, library, sentences, queries)
+    return results
+
+
+@measurement("service-soak.json", *PACKAGES, part="soak")
+def service_soak(minutes: float = 10, seconds: float = 20, documents: int = 300) -> dict[str, Any]:
+    """Send twice as many requests as are answered.
+
+    Options:
+        minutes: how long
+        seconds: of measuring how many are answered
+    """
+    # Uploads are forgotten after a minute, so that memory can be seen to stay flat.
+    with library_of(documents) as (library, sentences, queries):
+        options = ("--library", str(library), "--keep", "1")
+        with running("foveate", "foveate", serve_foveate, *options) as server:
+            requests = mixture(server.model, sentences, queries)
+            capacity = measure(server, "mixture", requests, 64, seconds)
+            found = asyncio.run(soak(server, requests, 2 * capacity["per_second"], minutes))
+    return {"capacity": capacity, "soak": found}

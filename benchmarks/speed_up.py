@@ -1,9 +1,8 @@
 """Models of transformers, without and with `speed_up`, in the forms that users run them in.
 
-    python benchmarks/speed_up.py                      # everything, saves results/
-    python benchmarks/speed_up.py --encoders LED Longformer --lengths 4096 16384
-    python benchmarks/speed_up.py --docs               # write the tables into the page of numbers
-    python benchmarks/speed_up.py --device cpu --lengths 512 1024 4096
+    python -m benchmarks speed_up
+    python -m benchmarks speed_up --encoders LED Longformer --lengths 4096 16384
+    python -m benchmarks speed_up-cpu --lengths 512 1024 4096
 
 Encoders of base size with random weights, bfloat16 on a GPU and float32 on a CPU, no padding, the
 first token global in Longformer and LED. T5 in transformers runs with each attention it has: eager,
@@ -12,27 +11,23 @@ SDPA and FlexAttention; the others have one. The forms are those of `forms.py`.
 On a CPU all encoders are eager, and their runs alternate, see `forms_on_cpu.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import forms
-import report
-from encoders import VOCABULARY, first_is_global, longformer
-from forms import Built, Encoder
-from forms_on_cpu import run_on_cpu
+from transformers import LEDConfig, LEDModel
+
+from benchmarks import forms
+from benchmarks.encoders import VOCABULARY, first_is_global, longformer
+from benchmarks.forms import FORMS, PARTS, Built, Encoder, Form, Part
+from benchmarks.forms_on_cpu import run_on_cpu
+from benchmarks.registry import measurement, table
 from foveate.models.speed_ups import speed_up
 
 LENGTHS = (4096, 16_384, 65_536)
 MINUTES = 4.0
 SLOWEST = 20.0
-PAGE = report.ROOT / "docs" / "numbers" / "speed-ups.md"
-ON_PAGE = {
-    "short": "speed_up-cuda.json",
-    "compiled": "speed_up-compiled.json",
-    "65,536 tokens": "speed_up-65536.json",
-}
-"""The results on the page, of one sequence, by the names of their tables."""
+PAGE = "numbers/speed-ups.md"
 T5 = {
     "vocab_size": VOCABULARY,
     "d_model": 768,
@@ -44,14 +39,13 @@ T5 = {
 }
 
 
-def led(batch: int, length: int) -> Built:
-    from transformers import LEDConfig, LEDModel
-
-    config = LEDConfig(
+def led_config(length: int, decoder_layers: int, **options: int) -> LEDConfig:
+    """Return the sizes of LED for texts of a length."""
+    return LEDConfig(
         vocab_size=VOCABULARY,
         d_model=768,
         encoder_layers=6,
-        decoder_layers=1,
+        decoder_layers=decoder_layers,
         encoder_attention_heads=12,
         decoder_attention_heads=12,
         encoder_ffn_dim=3072,
@@ -59,8 +53,14 @@ def led(batch: int, length: int) -> Built:
         attention_window=1024,
         max_encoder_position_embeddings=length + 1024,
         dropout=0.0,
+        **options,
     )
-    return LEDModel(config).encoder, {"global_attention_mask": first_is_global(batch, length)}
+
+
+def led(batch: int, length: int) -> Built:
+    return LEDModel(led_config(length, decoder_layers=1)).encoder, {
+        "global_attention_mask": first_is_global(batch, length)
+    }
 
 
 def longt5(batch: int, length: int, kind: str, sizes: dict[str, Any] = T5) -> Built:
@@ -113,23 +113,34 @@ def all_encoders() -> dict[str, Encoder]:
 ENCODERS = all_encoders()
 
 
-def main() -> None:
-    parser = forms.parser(__doc__.splitlines()[0], LENGTHS, MINUTES)
-    parser.add_argument("--batches", type=int, nargs="+", default=(1,), help="sequences")
-    options = parser.parse_args()
-    target = options.output or report.RESULTS / f"speed_up-{options.device}.json"
-    if options.docs:
-        saved = {name: report.load(report.RESULTS / file) for name, file in ON_PAGE.items()}
-        tables = {
-            name: forms.table([row for row in results["rows"] if row["batch"] == 1])
-            for name, results in saved.items()
-        }
-        report.write_tables(PAGE, tables)
-    elif options.device == "cpu":
-        run_on_cpu(ENCODERS, options, target, options.batches)
-    else:
-        forms.run(ENCODERS, options, target, SLOWEST, {}, options.batches)
+@measurement("speed_up-cuda.json", *forms.PACKAGES)
+def measure(
+    encoders: Sequence[str] = ("",),
+    lengths: Sequence[int] = LENGTHS,
+    batches: Sequence[int] = (1,),
+    forms_: Sequence[Form] = FORMS,
+    parts: Sequence[Part] = PARTS,
+    minutes: float = MINUTES,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure the models."""
+    its = forms.chosen(ENCODERS, encoders)
+    yield from forms.run(its, lengths, forms_, parts, minutes, SLOWEST, batches)
 
 
-if __name__ == "__main__":
-    main()
+@measurement("speed_up-cpu.json", "transformers", part="cpu")
+def measure_on_cpu(
+    lengths: Sequence[int],
+    encoders: Sequence[str] = ("",),
+    parts: Sequence[Part] = PARTS,
+    turns: int = 7,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure the models on a CPU."""
+    yield from run_on_cpu(forms.chosen(ENCODERS, encoders), lengths, parts, turns)
+
+
+@table(PAGE, "short", "speed_up-cuda.json")
+@table(PAGE, "compiled", "speed_up-compiled.json")
+@table(PAGE, "65,536 tokens", "speed_up-65536.json")
+def table_of(results: dict[str, Any]) -> str:
+    """Format the results for one sequence."""
+    return forms.table([row for row in results["rows"] if row["batch"] == 1])

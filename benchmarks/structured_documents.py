@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from foveate import Document
 from foveate.data import Example, Query, abstract_sections
@@ -39,6 +39,25 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
     """Read compressed JSON Lines."""
     with (lzma if path.suffix == ".xz" else gzip).open(path, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
+
+
+def read_set(data: Path, name: str, part: str) -> Iterator[Example]:
+    """Read one of the sets "meetings", "papers", "PEPs", "proposals" and "articles".
+
+    Args:
+        data: The folder of texts that README.md describes.
+        name: Its name.
+        part: "train", "dev" or, of meetings, "test"; "val" of meetings is "dev".
+    """
+    if name == "meetings":
+        return meetings(data / "qmsum" / f"{'val' if part == 'dev' else part}.jsonl.gz")
+    if name == "papers":
+        return papers(data / "scisummnet" / f"{part}.jsonl.gz")
+    if name == "PEPs":
+        return peps(data / "peps" / "train.jsonl.gz", part)
+    if name == "proposals":
+        return proposals(data / "proposals" / f"{part}.jsonl.xz")
+    return plos(data / "plos" / f"{part}.tar.xz")
 
 
 def papers(path: Path) -> Iterator[Example]:
@@ -110,16 +129,16 @@ def proposals(path: Path) -> Iterator[Example]:
         )
 
 
-def peps(path: Path, part: Literal["train", "dev"] | None = None) -> Iterator[Example]:
+def peps(path: Path, part: str) -> Iterator[Example]:
     """Read Python Enhancement Proposals; the reference is the abstract, if there is one.
 
     Args:
         path: The file.
-        part: "dev" is every eighth proposal by its id, "train" the others; by default all.
+        part: "dev" is every eighth proposal by its id, "train" the others.
     """
     records = sorted(read_records(path), key=lambda record: record["id"])
     for index, record in enumerate(records):
-        if part and (part == "dev") != (index % DEV_STEP == 0):
+        if (part == "dev") != (index % DEV_STEP == 0):
             continue
         try:
             document = Document.from_text(record["text"], format=record["format"], language="en")

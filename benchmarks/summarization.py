@@ -6,43 +6,29 @@ that is cut out of them; meetings of QMSum with the answer to the first general 
 LexRank and TextRank rank all sentences; from the best down, each one that still fits the 150 words
 is taken, and the chosen sentences are put in the order of the text.
 
-    python benchmarks/summarization.py
-    python benchmarks/summarization.py --set proposals plos --systems LEAD ours --limit 10
+    python -m benchmarks summarization
+    python -m benchmarks summarization --sets proposals plos --limit 10
 """
 
-import argparse
-import json
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
-from sumy.models.dom import ObjectDocumentModel, Paragraph
-from sumy.models.dom import Sentence as SumySentence
-from sumy.nlp.stemmers import Stemmer
-from sumy.summarizers.lex_rank import LexRankSummarizer
-from sumy.summarizers.text_rank import TextRankSummarizer
-from sumy.utils import get_stop_words
 
-import arguments
-import report
+from benchmarks import report
+from benchmarks.registry import measurement, table
+from benchmarks.retrieval_measures import RESAMPLES, SEED
+from benchmarks.retrieval_measures import summarize as summarize_scores
+from benchmarks.retrieval_systems import minilm_path
+from benchmarks.structured_documents import papers_with_abstract, read_set, without_abstracts
 from foveate import Document, Encoder, summarize
 from foveate.data import Example
-from retrieval_measures import RESAMPLES, SEED, interval
-from retrieval_systems import minilm_path
-from structured_documents import (
-    meetings,
-    papers,
-    papers_with_abstract,
-    plos,
-    proposals,
-    without_abstracts,
-)
 
 WORDS = 150
 MEASURES = ("rouge1", "rouge2", "rougeL")
@@ -67,21 +53,15 @@ def as_they_are(examples: Iterable[Example]) -> Iterator[Text]:
 
 
 SETS: dict[str, Callable[[Path, str], Iterator[Text]]] = {
-    "papers": lambda data, split: abstracts_cut(papers(scisummnet(data, split))),
-    "papers-as-found": lambda data, split: as_they_are(papers(scisummnet(data, split))),
-    "papers-with-abstract": lambda data, split: papers_with_abstract(scisummnet(data, split)),
-    "proposals": lambda data, split: abstracts_cut(
-        proposals(data / "proposals" / f"{split}.jsonl.xz")
+    "papers": lambda data, split: abstracts_cut(read_set(data, "papers", split)),
+    "papers-with-abstract": lambda data, split: papers_with_abstract(
+        data / "scisummnet" / f"{split}.jsonl.gz"
     ),
-    "plos": lambda data, split: abstracts_cut(plos(data / "plos" / f"{split}.tar.xz")),
-    "meetings": lambda data, split: as_they_are(
-        meetings(data / "qmsum" / f"{'val' if split == 'dev' else split}.jsonl.gz")
-    ),
+    "proposals": lambda data, split: abstracts_cut(read_set(data, "proposals", split)),
+    "plos": lambda data, split: abstracts_cut(read_set(data, "articles", split)),
+    "meetings": lambda data, split: as_they_are(read_set(data, "meetings", split)),
 }
-
-
-def scisummnet(data: Path, split: str) -> Path:
-    return data / "scisummnet" / f"{split}.jsonl.gz"
+Set = Literal["papers", "papers-with-abstract", "proposals", "plos", "meetings"]
 
 
 def lead(sentences: list[str]) -> list[int]:
@@ -92,34 +72,27 @@ def shuffled(sentences: list[str]) -> list[int]:
     return random.Random(f"{SEED} {sentences[0]}").sample(range(len(sentences)), len(sentences))
 
 
-class Words:
-    """A tokenizer for sumy, whose own would download data."""
+def sumy(kind: str) -> Ranking:
+    """Return a ranking by one of sumy's summarizers, "LexRank" or "TextRank"."""
+    from sumy.models.dom import ObjectDocumentModel, Paragraph, Sentence
+    from sumy.nlp.stemmers import Stemmer
+    from sumy.summarizers.lex_rank import LexRankSummarizer
+    from sumy.summarizers.text_rank import TextRankSummarizer
+    from sumy.utils import get_stop_words
 
-    def to_words(self, text: str) -> list[str]:
-        """Split a text into words."""
-        return re.findall(r"\w+", text)
+    class Words:
+        """A tokenizer, where sumy's own would download data."""
 
+        def to_words(self, text: str) -> list[str]:
+            return re.findall(r"\w+", text)
 
-class Rated:
-    """Makes a summarizer of sumy return its ratings instead of sentences."""
-
-    def _get_best_sentences(self, sentences: Any, count: int, ratings: Any) -> Any:
-        return ratings
-
-
-class LexRank(Rated, LexRankSummarizer):
-    """LexRank's ratings."""
-
-
-class TextRank(Rated, TextRankSummarizer):
-    """TextRank's ratings."""
-
-
-def sumy(rated: Any) -> Ranking:
+    summarizers = {"LexRank": LexRankSummarizer, "TextRank": TextRankSummarizer}
+    rated = summarizers[kind](Stemmer("english"))
     rated.stop_words = get_stop_words("english")
+    rated._get_best_sentences = lambda sentences, count, ratings: ratings
 
     def rank(sentences: list[str]) -> list[int]:
-        models = [SumySentence(sentence, Words()) for sentence in sentences]
+        models = [Sentence(sentence, Words()) for sentence in sentences]
         ratings = rated(ObjectDocumentModel([Paragraph(models)]), len(models))
         return sorted(range(len(models)), key=lambda i: -ratings[models[i]])
 
@@ -142,35 +115,16 @@ def summarizer(encoder: Encoder) -> System:
     return lambda document: summarize(document, words=WORDS, model=encoder).text
 
 
-SYSTEMS: dict[str, Callable[[argparse.Namespace], System]] = {
-    "random": lambda options: partial(cut, shuffled),
-    "LEAD": lambda options: partial(cut, lead),
-    "LexRank": lambda options: partial(cut, sumy(LexRank(Stemmer("english")))),
-    "TextRank": lambda options: partial(cut, sumy(TextRank(Stemmer("english")))),
-    "MiniLM": lambda options: summarizer(Encoder.from_pretrained(options.minilm or minilm_path())),
-    "ours": lambda options: summarizer(Encoder.from_pretrained(options.model)),
-}
-
-
-def statistics(scores: np.ndarray) -> dict[str, Any]:
-    """Return each measure's mean and interval."""
+def load_systems(model: str | None, minilm: str) -> dict[str, System]:
+    """Load all systems."""
     return {
-        measure: {"mean": round(mean, 2), "interval": [round(low, 2), round(high, 2)]}
-        for measure, mean, low, high in zip(
-            MEASURES, scores.mean(0), *interval(scores, range(len(scores))), strict=True
-        )
+        "random": partial(cut, shuffled),
+        "LEAD": partial(cut, lead),
+        "LexRank": partial(cut, sumy("LexRank")),
+        "TextRank": partial(cut, sumy("TextRank")),
+        "MiniLM": summarizer(Encoder.from_pretrained(minilm)),
+        "ours": summarizer(Encoder.from_pretrained(model)),
     }
-
-
-def summaries_by(system: System, documents: list[Document], file: Path | None) -> list[str]:
-    """Summarize documents, or read the summaries from a file that already holds them."""
-    if file and file.exists():
-        kept: list[str] = json.loads(file.read_text(encoding="utf-8"))
-        return kept
-    summaries = [system(document) for document in documents]
-    if file:
-        file.write_text(json.dumps(summaries, ensure_ascii=False, indent=1), encoding="utf-8")
-    return summaries
 
 
 def compare(humans: list[str], systems: dict[str, list[str]]) -> dict[str, Any]:
@@ -185,21 +139,17 @@ def compare(humans: list[str], systems: dict[str, list[str]]) -> dict[str, Any]:
         rows = [
             scorer.score(human, summary) for human, summary in zip(humans, summaries, strict=True)
         ]
-        scores[name] = 100 * np.array(
-            [[row[measure].fmeasure for measure in MEASURES] for row in rows]
-        )
+        scores[name] = np.array([[row[measure].fmeasure for measure in MEASURES] for row in rows])
         words = round(float(np.mean([len(summary.split()) for summary in summaries])), 1)
-        results["systems"][name] = statistics(scores[name]) | {"words": words}
-        show(name, results["systems"][name])
+        its = summarize_scores(MEASURES, scores[name], range(len(rows)))
+        results["systems"][name] = its | {"words": words}
+        show(name, its)
     others = [name for name in scores if name != "ours"]
-    if "ours" in scores and others:
-        means = np.stack([scores[name].mean(0) for name in others])
-        best = [others[i] for i in means.argmax(0)]
-        peer = np.stack([scores[name][:, i] for i, name in enumerate(best)], axis=1)
-        results["ours_less_best"] = statistics(scores["ours"] - peer) | {
-            "best": dict(zip(MEASURES, best, strict=True))
-        }
-        show("difference", results["ours_less_best"])
+    best = [others[i] for i in np.stack([scores[name].mean(0) for name in others]).argmax(0)]
+    peer = np.stack([scores[name][:, i] for i, name in enumerate(best)], axis=1)
+    less = summarize_scores(MEASURES, scores["ours"] - peer, range(len(humans)))
+    results["ours_less_best"] = less | {"best": dict(zip(MEASURES, best, strict=True))}
+    show("difference", less)
     return results
 
 
@@ -212,35 +162,57 @@ def show(name: str, columns: dict[str, Any]) -> None:
     print(f"{name:12}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
 
-def main() -> None:
-    parser = arguments.parser(
-        __doc__, "data", "limit", "model", "minilm", output=report.RESULTS / "summarization.json"
-    )
-    parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS), dest="sets")
-    parser.add_argument("--split", default="dev", choices=["dev", "train"])
-    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
-    parser.add_argument(
-        "--keep", type=Path, help="folder that keeps the summaries of all systems but ours"
-    )
-    options = parser.parse_args()
+@measurement("summarization.json", "transformers", "rouge-score", "sumy", "nltk")
+def summarization(
+    data: Path = report.DATA,
+    model: str | None = None,
+    minilm: str | None = None,
+    sets: Sequence[Set] = tuple(SETS),
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Summarize each set by each system.
 
-    systems = {name: SYSTEMS[name](options) for name in options.systems}
+    Options:
+        sets: of texts
+    """
+    systems = load_systems(model, minilm or minilm_path())
     results = {}
-    for name in options.sets:
-        texts = list(islice(SETS[name](options.data, options.split), options.limit))
+    for name in sets:
+        texts = list(islice(SETS[name](data, "dev"), limit))
         documents, humans = [document for document, _ in texts], [human for _, human in texts]
         print(f"\n{name}: {len(texts)} texts; mean F and its 95 % interval")
         print(f"{'':12}" + "".join(f"{name:>22}" for name in ("ROUGE-1", "ROUGE-2", "ROUGE-L")))
-        summaries = {}
-        for which, system in systems.items():
-            kept = f"{name}-{options.split}-{len(texts)}-{which}.json"
-            file = options.keep / kept if options.keep and which != "ours" else None
-            summaries[which] = summaries_by(system, documents, file)
-        results[name] = compare(humans, summaries)
-    setting = {"split": options.split, "words": WORDS, "seed": SEED, "resamples": RESAMPLES}
-    packages = ("transformers", "rouge-score", "sumy", "nltk")
-    report.save(options.output, {"setting": setting, "sets": results}, *packages)
+        found = {which: [*map(system, documents)] for which, system in systems.items()}
+        results[name] = compare(humans, found)
+    setting = {"split": "dev", "words": WORDS, "seed": SEED, "resamples": RESAMPLES}
+    return {"setting": setting, "sets": results}
 
 
-if __name__ == "__main__":
-    main()
+def table_of(name: str, results: dict[str, Any]) -> str:
+    """Format a set, with the best means in bold."""
+    its = results["sets"][name]
+    means = {
+        measure: [one[measure]["mean"] for one in its["systems"].values()] for measure in MEASURES
+    }
+    rows = [
+        [
+            "foveate" if system == "ours" else system,
+            *(
+                "{} ({:.1f}–{:.1f})".format(
+                    report.marked(of_system[one]["mean"], means[one]), *of_system[one]["interval"]
+                )
+                for one in MEASURES
+            ),
+        ]
+        for system, of_system in its["systems"].items()
+    ]
+    less = (
+        "{:+.1f} ({:+.1f} to {:+.1f})".format(one["mean"], *one["interval"])
+        for one in map(its["ours_less_best"].__getitem__, MEASURES)
+    )
+    rows.append(["foveate less the best of the others", *(one.replace("-", "−") for one in less)])
+    return report.table(["", "ROUGE-1", "ROUGE-2", "ROUGE-L"], rows)
+
+
+for name in SETS:
+    table("numbers/summaries.md", name, "summarization.json")(partial(table_of, name))

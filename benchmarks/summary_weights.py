@@ -4,7 +4,7 @@ The encoder reads every text once. Then one weight after the other takes the val
 gives the best summaries of 150 words, until none changes. The best have the highest mean of
 ROUGE-1, 2 and L, in which every set of texts counts the same.
 
-    python benchmarks/summary_weights.py --model PATH --texts texts.npz
+    python -m benchmarks summary_weights --model PATH
 """
 
 import random
@@ -20,8 +20,10 @@ import torch.nn.functional as F
 from rouge_score.tokenizers import DefaultTokenizer
 from torch import Tensor
 
-import arguments
-import kept
+from benchmarks import report
+from benchmarks.registry import measurement
+from benchmarks.retrieval_measures import SEED
+from benchmarks.summarization import SETS, WORDS, Set
 from foveate import Document, Encoder
 from foveate.tasks.candidates import abstract, candidates, is_paper
 from foveate.tasks.centrality import (
@@ -30,7 +32,6 @@ from foveate.tasks.centrality import (
     emphasis,
 )
 from foveate.tasks.summarize import REDUNDANCY_PENALTY, REPETITION_THRESHOLD, SALIENCE_WEIGHT
-from summarization import SEED, SETS, WORDS
 
 TRAINING_SETS = ("papers", "papers-with-abstract", "proposals", "meetings")
 
@@ -201,29 +202,25 @@ def search(sets: dict[str, list[Text]], weights: Weights) -> Weights:
             return weights
 
 
-def main() -> None:
-    parser = arguments.parser(__doc__, "data", "model", limit=100)
-    parser.add_argument("--set", nargs="+", choices=SETS, default=TRAINING_SETS, dest="sets")
-    parser.add_argument("--split", default="train", choices=["dev", "train"])
-    parser.add_argument("--texts", type=Path, required=True, help="where to keep what was read")
-    options = parser.parse_args()
+@measurement(None)
+def summary_weights(
+    data: Path = report.DATA,
+    model: str | None = None,
+    sets: Sequence[Set] = TRAINING_SETS,
+    limit: int = 100,
+) -> None:
+    """Search for the weights.
 
-    if not options.texts.exists():
-        encoder = Encoder.from_pretrained(options.model)
-        read_sets = {}
-        for name in options.sets:
-            pairs = list(SETS[name](options.data, options.split))
-            sample = random.Random(SEED).sample(pairs, min(options.limit, len(pairs)))
-            read_sets[name] = [read(*pair, encoder) for pair in sample]
-            print(f"{name}: {len(sample)} texts", flush=True)
-        kept.save(options.texts, read_sets)
-    sets = {
-        name: [Text(*text) for text in texts] for name, texts in kept.load(options.texts).items()
-    }
-    found = search(sets, Weights())
-    for name, texts in sets.items():
-        print(f"{name:24}" + " / ".join(f"{mean:.2f}" for mean in quality(texts, found)))
-
-
-if __name__ == "__main__":
-    main()
+    Options:
+        sets: of texts
+    """
+    encoder = Encoder.from_pretrained(model)
+    texts = {}
+    for name in sets:
+        pairs = list(SETS[name](data, "train"))
+        sample = random.Random(SEED).sample(pairs, min(limit, len(pairs)))
+        texts[name] = [read(*pair, encoder) for pair in sample]
+        print(f"{name}: {len(sample)} texts", flush=True)
+    found = search(texts, Weights())
+    for name, of_set in texts.items():
+        print(f"{name:24}" + " / ".join(f"{mean:.2f}" for mean in quality(of_set, found)))

@@ -1,14 +1,30 @@
 """Times, memory and rates of what runs in this process, such as the functions of `foveate.ops`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+T = TypeVar("T")
+
+
+def timed(run: Callable[[], T]) -> tuple[float, T]:
+    """Call a function once, and return the seconds and what it returns."""
+    begun = time.perf_counter()
+    result = run()
+    return time.perf_counter() - begun, result
+
+
+def spread(seconds: Sequence[float]) -> float | None:
+    """Return the largest time less the smallest, in percent of the median; None of a single one."""
+    if len(seconds) == 1:
+        return None
+    return 100 * (max(seconds) - min(seconds)) / median(seconds)
 
 
 def milliseconds(run: Callable[[], Any], device: str = "cuda") -> float:
@@ -18,18 +34,11 @@ def milliseconds(run: Callable[[], Any], device: str = "cuda") -> float:
 
         return do_bench(run, warmup=20, rep=100, return_mode="median")
     run()
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - start) * 1e3)
-    return median(times)
+    return 1e3 * median(timed(run)[0] for _ in range(5))
 
 
-def graph_milliseconds(run: Callable[[], Any], device: str = "cuda") -> float:
+def graph_milliseconds(run: Callable[[], Any]) -> float:
     """Median time of the same work in a CUDA graph, without launches from Python."""
-    if device != "cuda":
-        return milliseconds(run, device)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -38,15 +47,13 @@ def graph_milliseconds(run: Callable[[], Any], device: str = "cuda") -> float:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):  # where autograd adds gradients to parameters, too
         run()
-    return milliseconds(graph.replay, device)
+    return milliseconds(graph.replay)
 
 
-def extra_bytes(run: Callable[[], Any], device: str = "cuda") -> int | None:
-    """Peak memory of a call beyond what was allocated before it."""
-    if device != "cuda":
-        return None
+def extra_bytes(run: Callable[[], Any]) -> int:
+    """Peak memory of a call on the GPU beyond what was allocated before it."""
     torch.cuda.synchronize()
-    memory = Memory.start(device)
+    memory = Memory.start("cuda")
     run()
     return memory.peak()
 
@@ -89,10 +96,9 @@ def contender(
     attend: Callable[..., Tensor],
     leaves: Sequence[Tensor],
     grad: Tensor,
-    device: str = "cuda",
     backward: bool = True,
 ) -> dict[str, Any]:
-    """Measure forward, and forward and backward, of one way to attend.
+    """Measure forward, and forward and backward, of one way to attend on a GPU.
 
     Times are those of CUDA graphs; "eager" is the same call made from Python.
 
@@ -100,7 +106,6 @@ def contender(
         attend: Takes the leaves to an output.
         leaves: Tensors that require gradients.
         grad: The gradient of the output.
-        device: "cuda" or "cpu".
         backward: Whether to measure the backward pass.
     """
 
@@ -113,10 +118,27 @@ def contender(
 
     result: dict[str, Any] = {}
     for part, run in (("forward", forward), ("both", both))[: 1 + backward]:
-        result[part] = graph_milliseconds(run, device)
-        result[f"{part}_eager"] = milliseconds(run, device)
-        result[f"{part}_bytes"] = extra_bytes(run, device)
+        result[part] = graph_milliseconds(run)
+        result[f"{part}_eager"] = milliseconds(run)
+        result[f"{part}_bytes"] = extra_bytes(run)
     return result
+
+
+def each(
+    wanted: Sequence[Any], measure: Callable[[Any], T], show: Callable[[T], None]
+) -> Iterator[tuple[list[T], list[str]]]:
+    """Measure and show one after the other; yield all so far and what is missing."""
+    found: list[T] = []
+    for number, one in enumerate(wanted, 1):
+        found.append(measure(one))
+        show(found[-1])
+        yield found, [str(other) for other in wanted[number:]]
+
+
+def require_gpu() -> None:
+    """End a measurement whose floors are a GPU's rates, if there is none."""
+    if not torch.cuda.is_available():
+        raise SystemExit("this benchmark needs a GPU: its floors are the GPU's rates")
 
 
 def matmul_rate(device: str = "cuda") -> float:

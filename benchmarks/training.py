@@ -1,9 +1,8 @@
 """Training with Trainer: tokens per second and card, and losses that do not depend on the cards.
 
-    python benchmarks/training.py                                  # one card
-    torchrun --nproc-per-node 4 benchmarks/training.py             # four, with DDP
-    torchrun --nproc-per-node 4 benchmarks/training.py --packs 4   # four packs a step
-    python benchmarks/training.py --packs 4                        # the same, accumulated
+    python -m benchmarks training                           # one card
+    torchrun --nproc-per-node 4 -m benchmarks training      # four, with DDP
+    python -m benchmarks training --packs 4                 # the same steps, accumulated
 
 Random documents of 8,192 tokens, packed to 65,536 per card and micro-step; base size, bfloat16 by
 autocast, AdamW, no dropout. HDT and Longformer predict 15 % masked tokens, and HDT, as after
@@ -14,121 +13,125 @@ does. What is timed is all steps after the warm-up together, data loading includ
 
 The share of the matrix rate counts six operations per token and weight of the matrices it passes
 through, relative to the rate of a large product on this card; products inside attention are not
-counted. "Form" is eager, unless the model is compiled or its encoder captured. Each command saves a
-file of its own.
+counted. "Form" is eager, unless the model's encoder is captured. Each number of cards has a file of
+results.
 """
 
-import argparse
 import os
 import random
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 import transformers
 from torch import nn
 from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 
-import report
+from benchmarks import report
+from benchmarks.encoders import VOCABULARY, longformer_config
+from benchmarks.registry import measurement
+from benchmarks.speed_up import led_config
+from benchmarks.timing import matmul_rate
+from benchmarks.tree_documents import document
+from foveate.models import speed_ups
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTForMaskedLM
-from foveate.models.speed_ups import capture
 from foveate.preprocessing import Features, pack_trees, pad_features
 from foveate.training.objectives.masked_lm import mask_tokens
 from foveate.training.packing import PackedDataset, collate_packs
-from timing import matmul_rate
-from tree_documents import document
 
-VOCABULARY, MASK, PADDING, RATIO = 32768, 4, 0, 0.15
+MASK, PADDING, RATIO = 4, 0, 0.15
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--warm-up", type=int, default=10, help="steps that are not timed")
-    parser.add_argument(
-        "--packs", type=int, help="packs per step on all cards; default: one per card"
-    )
-    parser.add_argument("--length", type=int, default=8192, help="tokens per document")
-    parser.add_argument("--target", type=int, default=512, help="target tokens per document")
-    parser.add_argument("--tokens", type=int, default=65536, help="tokens per pack")
-    parser.add_argument(
-        "--layers", type=int, default=12, help="layers of encoder and decoder together"
-    )
-    parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
-    parser.add_argument("--capture", action="store_true", help="capture the model's encoder")
-    parser.add_argument("--fsdp", action="store_true", help="use FSDP instead of DDP")
-    parser.add_argument("--results", type=Path, help="default: named after the number of cards")
-    options = parser.parse_args()
-    cards = int(os.environ.get("WORLD_SIZE", 1))
-    options.results = options.results or report.RESULTS / f"training-{cards}.json"
-    options.packs = options.packs or cards
-    if options.packs % cards:
-        parser.error(f"--packs must be a multiple of the {cards} cards")
+LAYERS, TARGET, WORKERS = 12, 512, 3
+"""Layers of encoder and decoder together; tokens that are written; processes that make features."""
+CARDS = int(os.environ.get("WORLD_SIZE", 1))
+
+
+class Options(NamedTuple):
+    """What is trained on, and how long.
+
+    Attributes:
+        length: Tokens of a document.
+        tokens: Tokens of a pack.
+        packs: Packs per step on all cards.
+        steps: Number of steps.
+        warm_up: Steps that are not timed.
+        capture: Whether the model's encoder is captured.
+        fsdp: Whether FSDP is used instead of DDP.
+    """
+
+    length: int
+    tokens: int
+    packs: int
+    steps: int
+    warm_up: int
+    capture: bool
+    fsdp: bool
+
+
+@measurement(f"training-{CARDS}.json", "transformers", "accelerate", "triton")
+def training(
+    models: Sequence[Literal["hdt", "longformer", "hdt-ed", "led"]] = (
+        *("hdt", "longformer", "hdt-ed", "led"),
+    ),
+    length: int = 8192,
+    tokens: int = 65536,
+    packs: int = CARDS,
+    steps: int = 30,
+    warm_up: int = 10,
+    capture: bool = False,
+    fsdp: bool = False,
+) -> Iterator[tuple[list[dict[str, Any]], None]]:
+    """Train each model.
+
+    Options:
+        models: to train
+        length: tokens of a document
+        tokens: tokens of a pack
+        packs: packs per step on all cards, by default one per card
+        steps: number of steps
+        warm_up: steps that are not timed
+        capture: capture the model's encoder
+        fsdp: use FSDP instead of DDP
+    """
+    options = Options(length, tokens, packs, steps, warm_up, capture, fsdp)
+    if packs % CARDS:
+        raise SystemExit(f"--packs must be a multiple of the {CARDS} cards")
     rate = None
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
         rate = matmul_rate()
     results: list[dict[str, Any]] = []
-    for name in options.models:
-        results.append(measure(name, cards, rate, options))
+    for name in models:
+        results.append(measure(name, rate, options))
         if int(os.environ.get("RANK", 0)) == 0:
-            save(results, options.results)
+            show(results)
+            yield results, None
 
 
 # Models and their features
 
 
-def hdt(options: argparse.Namespace) -> nn.Module:
-    return HDTForMaskedLM(
-        HDTConfig(
-            vocab_size=VOCABULARY,
-            num_layers=options.layers,
-            dropout_rate=0.0,
-            sparse_prediction=True,
-        )
-    )
+def hdt(options: Options) -> nn.Module:
+    sizes = {"vocab_size": VOCABULARY, "num_layers": LAYERS}
+    return HDTForMaskedLM(HDTConfig(**sizes, dropout_rate=0.0, sparse_prediction=True))
 
 
-def hdt_ed(options: argparse.Namespace) -> nn.Module:
-    half = options.layers // 2
+def hdt_ed(options: Options) -> nn.Module:
+    half = LAYERS // 2
     layers = {"num_layers": half, "num_decoder_layers": half}
     return HDTForConditionalGeneration(HDTConfig(vocab_size=VOCABULARY, **layers, dropout_rate=0.0))
 
 
-def longformer(options: argparse.Namespace) -> nn.Module:
-    config = transformers.LongformerConfig(
-        vocab_size=VOCABULARY,
-        max_position_embeddings=options.length + 2,
-        num_hidden_layers=options.layers,
-        attention_window=512,
-        pad_token_id=PADDING,
-        sep_token_id=2,
-        attention_probs_dropout_prob=0.0,
-        hidden_dropout_prob=0.0,
-    )
-    return transformers.LongformerForMaskedLM(config)
+def longformer(options: Options) -> nn.Module:
+    return transformers.LongformerForMaskedLM(longformer_config(options.length, PADDING))
 
 
-def led(options: argparse.Namespace) -> nn.Module:
-    config = transformers.LEDConfig(
-        vocab_size=VOCABULARY,
-        d_model=768,
-        encoder_layers=options.layers // 2,
-        decoder_layers=options.layers // 2,
-        encoder_attention_heads=12,
-        decoder_attention_heads=12,
-        encoder_ffn_dim=3072,
-        decoder_ffn_dim=3072,
-        max_encoder_position_embeddings=options.length,
-        attention_window=1024,
-        dropout=0.0,
-        pad_token_id=PADDING,
-    )
+def led(options: Options) -> nn.Module:
+    config = led_config(options.length, decoder_layers=LAYERS // 2, pad_token_id=PADDING)
     return transformers.LEDForConditionalGeneration(config)
 
 
@@ -137,7 +140,7 @@ WRITERS = ("hdt-ed", "led")
 
 
 def make_features(
-    name: str, options: argparse.Namespace, number: int, generator: torch.Generator
+    name: str, options: Options, number: int, generator: torch.Generator
 ) -> list[Features]:
     """Make the features of a document of random tokens."""
     length = options.length
@@ -150,7 +153,7 @@ def make_features(
     else:
         features["special_tokens_mask"] = (torch.arange(length) == 0).long()
     if name in WRITERS:
-        labels = torch.randint(5, VOCABULARY, (options.target,), generator=generator)
+        labels = torch.randint(5, VOCABULARY, (TARGET,), generator=generator)
         return [{**features, "labels": labels}]
     return [
         mask_tokens(
@@ -172,15 +175,15 @@ def collate(name: str, features: list[Features]) -> Features:
     return {**batch, "global_attention_mask": first}
 
 
-def operations(name: str, documents: int, options: argparse.Namespace) -> int:
+def operations(name: str, documents: int, options: Options) -> int:
     """Count the operations of the matrices in a pack, forward and backward."""
-    read_by, written_by = documents * options.length, documents * options.target
+    read_by, written_by = documents * options.length, documents * TARGET
     square, feed_forward, head = 768**2, 2 * 768 * 3072, VOCABULARY * 768
     if name not in WRITERS:
         predicted = RATIO * read_by if name == "hdt" else read_by
-        layers = options.layers * (4 * square + feed_forward)
+        layers = LAYERS * (4 * square + feed_forward)
         return round(6 * (read_by * layers + predicted * (square + head)))
-    half = options.layers // 2
+    half = LAYERS // 2
     encoder = half * (4 * square + feed_forward + 2 * square)  # the decoder's keys and values too
     decoder = half * (6 * square + feed_forward) + head
     return 6 * (read_by * encoder + written_by * decoder)
@@ -210,11 +213,9 @@ class Clock(TrainerCallback):
         return time.perf_counter()
 
 
-def measure(
-    name: str, cards: int, rate: float | None, options: argparse.Namespace
-) -> dict[str, Any]:
+def measure(name: str, rate: float | None, options: Options) -> dict[str, Any]:
     per_pack = max(1, options.tokens // options.length)
-    accumulated = options.packs // cards
+    accumulated = options.packs // CARDS
     number = options.steps * options.packs
     packs = PackedDataset(
         range(number * per_pack),
@@ -226,7 +227,7 @@ def measure(
     torch.manual_seed(0)
     model = MODELS[name](options)
     if options.capture:
-        capture(model)
+        speed_ups.capture(model)
     clock = Clock(options.warm_up)
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
@@ -238,10 +239,9 @@ def measure(
             train_sampling_strategy="sequential",
             remove_unused_columns=False,
             bf16=torch.cuda.is_available(),
-            torch_compile=options.compile,
             ddp_find_unused_parameters=False,
             fsdp=options.fsdp,
-            dataloader_num_workers=options.workers,
+            dataloader_num_workers=WORKERS,
             dataloader_pin_memory=torch.cuda.is_available(),
             use_cpu=not torch.cuda.is_available(),
             accelerator_config={"non_blocking": True},
@@ -265,15 +265,10 @@ def measure(
     tokens = per_pack * options.length * accumulated
     result = {
         "model": name,
-        "cards": cards,
+        "cards": CARDS,
         "packs": options.packs,
         "how": "FSDP" if options.fsdp else "DDP",
-        "form": ", ".join(
-            name
-            for name, chosen in (("compiled", options.compile), ("captured", options.capture))
-            if chosen
-        )
-        or "eager",
+        "form": "captured" if options.capture else "eager",
         "ms a step": 1e3 * step,
         "tokens/s a card": round(tokens / step),
         "losses": [round(log["loss"], 5) for log in trainer.state.log_history if "loss" in log],
@@ -285,13 +280,8 @@ def measure(
     return result
 
 
-def save(results: list[dict[str, Any]], file: Path) -> None:
-    report.save(file, results, "transformers", "accelerate", "triton")
+def show(results: list[dict[str, Any]]) -> None:
     shown = [name for name in results[-1] if name != "losses"]
     print(report.table(shown, [[row.get(name) for name in shown] for row in results]), flush=True)
     losses = results[-1]["losses"]
     print(f"{results[-1]['model']}: loss {losses[0]} … {losses[-1]}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The corpus that the encoder of foveate is trained on, as files that `foveate.data.Corpus` reads.
 
-    python benchmarks/training_corpus.py
+    python -m benchmarks training_corpus
 
 writes papers.jsonl, peps.jsonl, proposals.jsonl, meetings.jsonl, squad.jsonl, covid.jsonl and
 policies.jsonl to build/corpus, from the training parts in ../shared/data. Each line has a document
@@ -16,7 +16,7 @@ the clear ones, and the default model helps to name the sentences that answer. A
 document of a corpus once. So that it reads more of what people ask, the documents of `COPIES` are
 written several times.
 
-    python benchmarks/training_corpus.py --manuals packages
+    python -m benchmarks training_corpus --manuals packages
 
 writes manuals.jsonl as well, from the packages of Debian that manuals.py lists. It downloads those
 that are not yet in the folder `packages`, about 1 GB. manuals.md says how much is from which
@@ -30,24 +30,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import arguments
-import report
-from asked_questions import LICENSES, read_questions
-from foveate import Document
-from foveate.data import Example
-from foveate.inference import Encoder
-from made_questions import read_made, with_made_questions
-from manuals import Package, read_packages
-from structured_documents import (
+from benchmarks import report
+from benchmarks.asked_questions import LICENSES, read_questions
+from benchmarks.made_questions import read_made, with_made_questions
+from benchmarks.manuals import Package, read_packages
+from benchmarks.registry import measurement
+from benchmarks.structured_documents import (
     KINDS,
     count_words,
     meetings,
     papers,
-    peps,
-    proposals,
     read_records,
+    read_set,
     section_records,
 )
+from foveate import Document
+from foveate.data import Example
+from foveate.inference import Encoder
 
 MANUAL_QUESTIONS = Path(__file__).with_name("manual_questions.jsonl.xz")
 
@@ -68,24 +67,30 @@ Of all words, 22 % are then from papers, 22 % from proposals, 9 % from Python's,
 """
 
 
-def main() -> None:
-    parser = arguments.parser(__doc__, "data", output=report.ROOT / "build" / "corpus")
-    parser.add_argument(
-        "--manuals", type=Path, metavar="FOLDER", help="where the packages of Debian are or go"
-    )
-    options = parser.parse_args()
-    made = read_made([options.data / "qa" / "made.jsonl.xz", MANUAL_QUESTIONS])
+@measurement(None)
+def training_corpus(
+    data: Path = report.DATA,
+    output: Path = report.ROOT / "build" / "corpus",
+    manuals: Path | None = None,
+) -> None:
+    """Write all files.
+
+    Options:
+        output: folder to write them to
+        manuals: where the packages of Debian are or go
+    """
+    made = read_made([data / "qa" / "made.jsonl.xz", MANUAL_QUESTIONS])
     encode = Encoder.from_pretrained().encode_texts
-    for name, records in shared_documents(options.data).items():
+    for name, records in shared_documents(data).items():
         if name in made and not name.startswith("meetings"):  # which people asked about
             records = with_made_questions(records, made[name], encode)
-        write(options.output / f"{name}.jsonl", records, COPIES.get(name, 1))
-    if options.manuals:
-        packages = read_packages(options.manuals.resolve())
+        write(output / f"{name}.jsonl", records, COPIES.get(name, 1))
+    if manuals:
+        packages = read_packages(manuals.resolve())
         documents = [document for package in packages for document in package.documents]
         documents = with_made_questions(documents, made["manuals"], encode)
-        write(options.output / "manuals.jsonl", documents)
-        (options.output / "manuals.md").write_text(table(packages))
+        write(output / "manuals.jsonl", documents)
+        (output / "manuals.md").write_text(table(packages))
 
 
 def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
@@ -96,11 +101,10 @@ def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
         "meetings_flat": map(flat, meeting_records(data)),
         "peps": (
             record(pep, "Python Enhancement Proposals", "public domain or CC0-1.0")
-            for pep in peps(data / "peps" / "train.jsonl.gz", "train")
+            for pep in read_set(data, "PEPs", "train")
         ),
         "proposals": (
-            record(proposal, *proposal.labels)
-            for proposal in proposals(data / "proposals" / "train.jsonl.xz")
+            record(proposal, *proposal.labels) for proposal in read_set(data, "proposals", "train")
         ),
         **{name: asked_records(data, name) for name in LICENSES},
     }
@@ -193,7 +197,3 @@ def table(packages: Iterable[Package]) -> str:
     return "\n".join(
         ("| Package | Version | License | Documents | Words |", "|---|---|---|--:|--:|", *rows, "")
     )
-
-
-if __name__ == "__main__":
-    main()

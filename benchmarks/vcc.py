@@ -1,8 +1,7 @@
 """VCC and its peers on one GPU: time and memory by length, in the forms that users run them in.
 
-    python benchmarks/vcc.py                          # measure, print, save results/vcc-forms.json
-    python benchmarks/vcc.py --docs                   # write the tables into docs/numbers/vcc.md
-    python benchmarks/vcc.py --lengths 16384 131072 --encoders "VCC (foveate)" T5 --output some.json
+    python -m benchmarks vcc
+    python -m benchmarks vcc --lengths 16384 131072 --encoders "VCC (foveate)" T5 --output some.json
 
 Encoders of base size (12 layers, width 768), one document, bfloat16, random weights, no padding;
 the forms are those of `forms.py`. VCC has 48 VIP tokens and blocks of 16, of which 90 are seen
@@ -13,24 +12,22 @@ transformers runs with each attention it has: eager, SDPA and FlexAttention. Oth
 greater lengths after all of their forms took over 20 times the time of ours.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
-import forms
-import report
-from encoders import VOCABULARY
-from forms import CAPTURED, EAGER, STEP, Built, Encoder
-from forms_on_cpu import run_on_cpu
+from benchmarks import forms
+from benchmarks.encoders import VOCABULARY
+from benchmarks.forms import CAPTURED, EAGER, FORMS, PARTS, STEP, Built, Encoder, Form, Part
+from benchmarks.registry import measurement, table
+from benchmarks.speed_up import longt5, sped_up, t5
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel
-from speed_up import longt5, sped_up, t5
 
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
 SLOWEST = 20.0
-RESULTS = report.RESULTS / "vcc-forms.json"
-PAGE = report.ROOT / "docs" / "numbers" / "vcc.md"
 BASE = {
     "vocab_size": VOCABULARY,
     "d_model": 768,
@@ -97,18 +94,21 @@ ENCODERS = {
 }
 
 
-def main() -> None:
-    parser = forms.parser(__doc__.splitlines()[0], LENGTHS, MINUTES)
-    parser.epilog = f"Encoders: {'; '.join(ENCODERS)}."
-    options = parser.parse_args()
-    target = options.output or RESULTS
-    if options.docs:
-        report.write_tables(PAGE, {"forms": forms.table(report.load(target)["rows"])})
-    elif options.device == "cpu":
-        run_on_cpu(ENCODERS, options, options.output or report.RESULTS / "vcc-cpu.json")
-    else:
-        forms.run(ENCODERS, options, target, SLOWEST, {"VIP tokens": VIPS})
+@measurement("vcc-forms.json", *forms.PACKAGES)
+def measure(
+    encoders: Sequence[str] = ("",),
+    lengths: Sequence[int] = LENGTHS,
+    forms_: Sequence[Form] = FORMS,
+    parts: Sequence[Part] = PARTS,
+    minutes: float = MINUTES,
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure the encoders."""
+    settings = {"VIP tokens": VIPS}
+    its = forms.chosen(ENCODERS, encoders)
+    yield from forms.run(its, lengths, forms_, parts, minutes, SLOWEST, **settings)
 
 
-if __name__ == "__main__":
-    main()
+@table("numbers/vcc.md", "forms", "vcc-forms.json")
+def table_of(results: dict[str, Any]) -> str:
+    """Format the results."""
+    return forms.table(results["rows"])

@@ -1,9 +1,8 @@
 """Window attention against its floor, SDPA, FlexAttention and FlashAttention, over sequence length.
 
-    python benchmarks/window_attention.py                   # times, prints, saves results/
-    python benchmarks/window_attention.py --device cpu --lengths 1024 4096
+    python -m benchmarks window_attention
 
-One sequence, 12 heads of 64 channels, bfloat16 (float32 on a CPU). "LED" is a window of 512 tokens
+One sequence, 12 heads of 64 channels, bfloat16. "LED" is a window of 512 tokens
 on each side and one global token; "Longformer" half of that; "LongT5" 127 tokens on each side, T5's
 bias and a summary of every 16 tokens with its own bias. "windows only" has no global token, which
 is what the peers compute: FlexAttention, with its mask built beforehand, in its own kernel; torch's
@@ -16,18 +15,19 @@ product: the forward pass makes 2 of them, the backward pass 5. Each time is the
 of a CUDA graph with a cold L2 cache; "eager" is the same call made from Python.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any
+from itertools import product
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import arguments
-import report
+from benchmarks import report
+from benchmarks.registry import measurement
+from benchmarks.timing import contender, each, matmul_rate, require_gpu
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
-from timing import contender, matmul_rate
 
 HEADS, HEAD_DIM = 12, 64
 LENGTHS = (4096, 16_384, 65_536)
@@ -93,47 +93,45 @@ def flash_4_windows(reach: int) -> Callable[..., Tensor]:
     return lambda q, k, v: flash_attn_func(q, k, v, window_size=(reach, reach))[0]
 
 
-def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    qkv_and_grad = torch.randn(4, n, HEADS, HEAD_DIM, device=device).mul_(0.3).to(dtype)
+def measure(kind: str, n: int, rate: float) -> dict[str, Any]:
+    qkv_and_grad = torch.randn(4, n, HEADS, HEAD_DIM, device="cuda").mul_(0.3).bfloat16()
     attend, leaves, num_global_keys = build_call(kind, qkv_and_grad)
     reach = REACH[kind]
     pairs = n * (2 * reach + 1 + num_global_keys) - reach * (reach + 1)
     floor = 4 * pairs * HEADS * HEAD_DIM / rate * 1e3
     result: dict[str, Any] = {"kind": kind, "tokens": n, "floor": floor, "floor_both": 3.5 * floor}
-    result["foveate"] = contender(attend, leaves, qkv_and_grad[3], device)
+    result["foveate"] = contender(attend, leaves, qkv_and_grad[3])
     packed, grad = leaves[:3], qkv_and_grad[3]
     grad_by_head = grad.transpose(0, 1)[None].contiguous()
     by_head = [x.transpose(0, 1)[None].contiguous().requires_grad_() for x in qkv_and_grad[:3]]
     if n <= DENSE_UP_TO:
-        result["SDPA"] = contender(F.scaled_dot_product_attention, by_head, grad_by_head, device)
+        result["SDPA"] = contender(F.scaled_dot_product_attention, by_head, grad_by_head)
     if kind == "LongT5":
         return result
 
     def only_windows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return window_attention(q, k, v, (reach, reach))
 
-    result["foveate, windows only"] = contender(only_windows, packed, grad, device)
-    if device == "cuda":
-        peers: dict[str, tuple[Callable[[], Callable[..., Tensor]], list[Tensor], Tensor]] = {
-            "FlexAttention": (lambda: flex(n, reach, "TRITON"), by_head, grad_by_head),
-            "FlashAttention": (lambda: flash_windows(1, n, reach, device), packed, grad),
+    result["foveate, windows only"] = contender(only_windows, packed, grad)
+    peers: dict[str, tuple[Callable[[], Callable[..., Tensor]], list[Tensor], Tensor]] = {
+        "FlexAttention": (lambda: flex(n, reach, "TRITON"), by_head, grad_by_head),
+        "FlashAttention": (lambda: flash_windows(1, n, reach, "cuda"), packed, grad),
+    }
+    if find_spec("flash_attn") is not None and find_spec("flash_attn.cute") is not None:
+        one_text = [x.detach()[None].requires_grad_() for x in packed]
+        peers |= {
+            "FlexAttention, FLASH": (lambda: flex(n, reach, "FLASH"), by_head, grad_by_head),
+            "FlashAttention 4": (lambda: flash_4_windows(reach), one_text, grad[None]),
         }
-        if find_spec("flash_attn") is not None and find_spec("flash_attn.cute") is not None:
-            one_text = [x.detach()[None].requires_grad_() for x in packed]
-            peers |= {
-                "FlexAttention, FLASH": (lambda: flex(n, reach, "FLASH"), by_head, grad_by_head),
-                "FlashAttention 4": (lambda: flash_4_windows(reach), one_text, grad[None]),
-            }
-        expected = only_windows(*packed).detach()
-        for name, (build, inputs, gradient) in peers.items():
-            try:
-                peer = build()
-                check(peer(*inputs).detach(), expected)
-                result[name] = contender(peer, inputs, gradient)
-            except Exception as error:  # whatever a peer cannot do is a result, too
-                result[name] = {"failed": f"{type(error).__name__}: {error}"[:300]}
-                print(f"{name}: {result[name]['failed']}", flush=True)
+    expected = only_windows(*packed).detach()
+    for name, (build, inputs, gradient) in peers.items():
+        try:
+            peer = build()
+            check(peer(*inputs).detach(), expected)
+            result[name] = contender(peer, inputs, gradient)
+        except Exception as error:  # whatever a peer cannot do is a result, too
+            result[name] = {"failed": f"{type(error).__name__}: {error}"[:300]}
+            print(f"{name}: {result[name]['failed']}", flush=True)
     return result
 
 
@@ -158,24 +156,18 @@ def show(result: dict[str, Any]) -> None:
     print(report.table(header, rows), flush=True)
 
 
-def main() -> None:
-    parser = arguments.parser(
-        __doc__, "output", lengths=LENGTHS, device="cuda" if torch.cuda.is_available() else "cpu"
-    )
-    parser.add_argument("--kinds", nargs="+", choices=list(REACH), default=list(REACH))
-    options = parser.parse_args()
-    rate = matmul_rate(options.device)
-    print(f"matrix products: {rate / 1e12:.2f} TFLOP/s")
-    target = options.output or report.RESULTS / f"window_attention-{options.device}.json"
-    wanted = [(kind, n) for n in options.lengths for kind in options.kinds]
-    runs = []
-    for number, (kind, n) in enumerate(wanted, 1):
-        runs.append(measure(kind, n, rate, options.device))
-        show(runs[-1])
-        missing = [f"{kind}, {n:,} tokens" for kind, n in wanted[number:]]
-        packages = "triton", "flash-attn-4"
-        report.save(target, {"matmul_rate": rate, "runs": runs}, *packages, missing=missing)
+@measurement("window_attention-cuda.json", "triton", "flash-attn-4")
+def window(
+    lengths: Sequence[int] = LENGTHS,
+    kinds: Sequence[Literal["Longformer", "LED", "LongT5"]] = ("Longformer", "LED", "LongT5"),
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Measure every kind at every length.
 
-
-if __name__ == "__main__":
-    main()
+    Options:
+        kinds: of windows
+    """
+    require_gpu()
+    rate = matmul_rate()
+    wanted = [*product(lengths, kinds)]
+    for runs, missing in each(wanted, lambda one: measure(one[1], one[0], rate), show):
+        yield {"matmul_rate": rate, "runs": runs}, missing

@@ -1,6 +1,6 @@
 """Which parts of TreeBert's training matter: the same training, with one part changed each time.
 
-    python benchmarks/training_corpus.py --output corpus --manuals packages
+    python -m benchmarks training_corpus --output corpus --manuals packages
     python studies/ablations.py --corpus corpus     # trains and measures every variant, on a GPU
     python studies/ablations.py --only "the default model" MiniLM      # measures them, untrained
     python studies/ablations.py --docs              # write the saved results into the page
@@ -28,12 +28,9 @@ from torch import Tensor
 from transformers import AutoConfig
 
 import arguments
-import report
-from foveate import Document, Encoder
-from foveate.tasks.centrality import unit
-from foveate.training import Recipe, train
-from retrieval import run_documents, run_within
-from retrieval_systems import (
+from benchmarks import report
+from benchmarks.retrieval import run_documents, run_within
+from benchmarks.retrieval_systems import (
     Systems,
     best_sentences,
     compare,
@@ -42,7 +39,10 @@ from retrieval_systems import (
     sections_of_sentences,
     sentence_texts,
 )
-from structured_documents import papers
+from benchmarks.structured_documents import papers
+from foveate import Document, Encoder
+from foveate.tasks.centrality import unit
+from foveate.training import Recipe, train
 
 PAGE = report.STUDIES / "context.md"
 RESULTS = report.ROOT / "build" / "ablations.json"

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 import anchors
-import report
 import small_encoders
+from benchmarks import report
 from document_nodes import TOKEN, Nodes
 from foveate.models.hdt import HDTForConditionalGeneration
 from foveate.models.hdt.configuration_hdt import DECODE_ANCHORS

@@ -42,9 +42,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import report
 import runs
 import small_encoders
+from benchmarks import report
+from benchmarks.structured_documents import read_records, sections_beside_abstract
 from document_nodes import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes, latest, pieces
 from foveate import Document
 from foveate.data import Corpus
@@ -59,7 +60,6 @@ from small_encoders import (
     trees,
     write_documents,
 )
-from structured_documents import read_records, sections_beside_abstract
 
 RESULTS = report.STUDIES / "results" / "anchors.json"
 PAGE = report.STUDIES / "anchors.md"

@@ -66,9 +66,9 @@ import torch.nn.functional as F
 from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
-import report
 import runs
 import small_encoders
+from benchmarks import report
 from classification_data import (
     CORPORA,
     MOST_TOKENS,

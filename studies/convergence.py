@@ -51,8 +51,8 @@ import torch.nn.functional as F
 from scipy.stats import ttest_rel
 from torch import Tensor, nn
 
-import report
 import runs
+from benchmarks import report
 from convergence_models import COPIES, MASKED, MODELS, Batch, Data, Loader, build
 from document_nodes import VOCABULARY, prepare
 from foveate.models.hdt import HDTConfig

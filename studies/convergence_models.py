@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.hat import token_places
 from document_nodes import (
     SENTENCE,
     TOKEN,
@@ -20,7 +21,6 @@ from foveate.models.hdt import HDTConfig, HDTForMaskedLM
 from foveate.models.hdt.modeling_hdt import Rotation, sinusoids
 from foveate.ops.rotary import rotary_angles
 from foveate.ops.tree_attention import Tree
-from hat import token_places
 from small_encoders import SEGMENT, SequenceAttention, dense, hat_for_masked_lm, longformer
 
 PASSAGES = {f"passages of {most}": most for most in (128, 256, 512)}  # in true sections

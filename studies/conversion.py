@@ -24,12 +24,12 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 import arguments
-import report
+from benchmarks import report
+from benchmarks.fusion import QUESTIONS, questions
+from benchmarks.retrieval_measures import SEED, interval, rank, reciprocal_rank
+from benchmarks.retrieval_systems import minilm_path, sentence_texts
 from foveate.models.vcc import VccBertModel
 from foveate.tasks.centrality import unit
-from fusion import QUESTIONS, questions
-from retrieval_measures import SEED, interval, rank, reciprocal_rank
-from retrieval_systems import minilm_path, sentence_texts
 
 PAGE = report.STUDIES / "vcc.md"
 RESULTS = report.STUDIES / "results" / "conversion.json"

@@ -15,7 +15,7 @@ from random import Random
 from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
-import report
+from benchmarks import report
 from foveate.data import Example
 from foveate.evaluation.benchmark import evaluate
 from foveate.training import Recipe, train

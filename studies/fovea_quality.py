@@ -45,9 +45,9 @@ import numpy as np
 import torch
 from torch import nn
 
-import report
 import rounds
 import runs
+from benchmarks import report
 from fovea_arms import ARMS, Reader, keys_and_radius
 from fovea_scores import measure_facts, measure_words, tables
 from fovea_studies import STUDIES

@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
-import report
+from benchmarks import report
 from fovea_arms import NEIGHBOURS
 from fovea_studies import Facts, Words, distance_names, hidden_facts, word_groups
 

@@ -16,7 +16,7 @@ from numpy.random import default_rng
 from numpy.typing import NDArray
 from torch import Tensor
 
-from structured_documents import read_records
+from benchmarks.structured_documents import read_records
 
 Ids = NDArray[np.integer]
 

@@ -45,16 +45,22 @@ from transformers import (
 )
 from transformers.utils import logging
 
-import report
 import runs
 import small_encoders
+from benchmarks import report
+from benchmarks.structured_documents import (
+    answers,
+    meetings,
+    papers,
+    read_records,
+    without_abstracts,
+)
 from foveate import Document
 from foveate.detectors import tfidf
 from foveate.detectors.keyword import words
 from foveate.models.speed_ups import speed_up
 from foveate.preprocessing.collate import IGNORE_INDEX
 from foveate.preprocessing.text import plain_text
-from structured_documents import answers, meetings, papers, read_records, without_abstracts
 
 RESULTS = report.STUDIES / "results" / "keyword-loss.json"
 PAGE = report.STUDIES / "keywords.md"

@@ -30,8 +30,8 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-import report
 import runs
+from benchmarks import report
 from foveate.ops.tree_attention import Tree
 from listops_data import Expressions, generate
 from listops_models import MODELS, ListOpsModel, build

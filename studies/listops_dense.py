@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-import report
 import runs
+from benchmarks import report
 from listops import DENSE, RATE, STATE, WARM_UP, by_length, percent, read_data, write_data
 from listops_data import PADDING, Expressions
 from listops_models import Dense, build

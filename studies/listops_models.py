@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from benchmarks.hat import HATConfig, HATLayer, HATModel, initialize
 from foveate.models.hdt import HDTConfig, HDTForSequenceClassification
 from foveate.ops.tree_attention import Tree
 from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
-from hat import HATConfig, HATLayer, HATModel, initialize
 from listops_data import PADDING, START, VOCABULARY, Expressions
 
 SIZES = {"hidden_size": 128, "intermediate_size": 512}

@@ -39,9 +39,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import report
 import rounds
 import runs
+from benchmarks import report
 from fovea_texts import prepare
 from needle_data import PIECE, Batch, Needles
 from needle_models import (

@@ -25,8 +25,9 @@ import torch
 from transformers import AutoTokenizer, BertModel
 
 import arguments
-import report
 import runs
+from benchmarks import report
+from benchmarks.retrieval_systems import minilm_path
 from foveate.evaluation.benchmark import load_trained
 from foveate.evaluation.metrics import exact_match, rouge, token_f1
 from foveate.evaluation.predict import predict
@@ -34,7 +35,6 @@ from foveate.inference import default_model_path
 from foveate.models.vcc import VccRobertaConfig, VccRobertaModel
 from foveate.training import Recipe, train
 from foveate.training.building import build_dataset, load_examples
-from retrieval_systems import minilm_path
 
 PAGE = report.STUDIES / "real_tasks.md"
 RESULTS = report.STUDIES / "results" / "real-tasks.json"

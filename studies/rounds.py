@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import torch
 
-import report
+from benchmarks import report
 
 DECAY = 0.25  # of all steps, in which the learning rate falls to 0
 

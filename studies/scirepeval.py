@@ -4,7 +4,7 @@ An encoder turns each paper into one vector: of its title, its abstract and, if 
 full text, as in the benchmark on which HDT was evaluated (HDT, 4.2 and A.2.2). Candidates are then
 ranked by their distance to the query, and labels are predicted by linear support vector machines.
 
-    export PYTHONPATH=benchmarks
+    export PYTHONPATH=.
     python studies/scirepeval.py tasks/ --model hdt-e-contrastive
     python studies/scirepeval.py scidocs_cite cite_count --model howey/HDT-E --dtype bfloat16
     python studies/scirepeval.py tasks/ --model malteos/scincl --flat
@@ -29,7 +29,7 @@ from sklearn.metrics import average_precision_score, f1_score, ndcg_score
 from torch import Tensor
 
 import arguments
-import report
+from benchmarks import report
 from foveate.data.records import LocatedRecords, Record, read_records
 from foveate.evaluation import label_f1
 from foveate.inference import Encoder

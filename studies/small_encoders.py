@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import runs
+from benchmarks.hat import HATConfig, HATModel, token_places
 from document_nodes import DOCUMENT, TOKEN, Nodes, parents
 from foveate import Document
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
@@ -31,7 +32,6 @@ from foveate.ops.rotary import rotary_angles, rotate
 from foveate.ops.tree_attention import Tree
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from foveate.preprocessing import HDTProcessor
-from hat import HATConfig, HATModel, token_places
 
 RATIO, WARM_UP = 0.15, 100
 SEGMENT = 128  # tokens of HAT's, with the one that begins it

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.structured_documents import without_sections
 from foveate import Document, DocumentError
 from foveate.data import abstract_sections
-from structured_documents import without_sections
 
 ABSTRACT = "We study how cod swim in winter, and we find that they swim slowly under the ice."
 BODY = "In winter the sea is cold. Nobody has asked before how cod swim in winter."

@@ -1,14 +1,14 @@
 """Damaged and hostile files are read, or rejected with a sentence that says why.
 
-`benchmarks/fuzz_readers.py` reads thousands of each format.
+`fuzz_readers.py` reads thousands of each format.
 """
 
 import pytest
 
 from foveate.documents import FORMATS, Document, DocumentError
-from fuzz_cases import HOSTILE, cases
-from fuzz_readers import outcomes, read
-from fuzz_seeds import SEEDS
+from tests.documents.fuzz_cases import HOSTILE, cases
+from tests.documents.fuzz_readers import outcomes, read
+from tests.documents.fuzz_seeds import SEEDS
 
 CASES = 200  # of all formats together
 

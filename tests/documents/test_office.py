@@ -13,7 +13,7 @@ import pytest
 
 from foveate.documents import Document, DocumentError
 from foveate.documents.readers.office import number_formats
-from fuzz_seeds import msg, odp, pack_zip, pptx, xlsx
+from tests.documents.fuzz_seeds import msg, odp, pack_zip, pptx, xlsx
 from tests.documents.packages import OFFICE, PACKAGE, archive, docx, flat_odt, odt
 
 

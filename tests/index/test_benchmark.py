@@ -1,10 +1,10 @@
 """The benchmark's libraries of copies are whole."""
 
+from benchmarks.library import as_markdown, enlarge, make_queries, write_files
 from foveate import Index
 from foveate.index.schema import TERMS
-from library import as_markdown, enlarge, make_queries, write_files
-from library_check import problems
 from tests.index.conftest import PARTS
+from tests.index.library_check import problems
 
 
 def test_copies_are_whole(index, folder, tmp_path):
@@ -26,6 +26,6 @@ def test_papers_become_files(tmp_path, monkeypatch):
     paper = {"title": "Cod", "abstract": ["They swim."]}
     text = as_markdown({**paper, "sections": [{"heading": "Food", "sentences": ["A.", "B."]}]})
     assert text == "# Cod\n\nThey swim.\n\n## Food\n\nA. B.\n"
-    monkeypatch.setattr("library.records", lambda data: iter([(text, "md")]))
+    monkeypatch.setattr("benchmarks.library.records", lambda data: iter([(text, "md")]))
     write_files(tmp_path, tmp_path, 3)
     assert [path.name for path in tmp_path.iterdir()] == ["00000.md"]

@@ -20,8 +20,8 @@ from foveate.index.identity import identify
 from foveate.index.writer import write_lock
 from foveate.inference.tree_runner import TreeRunner
 from foveate.models.tree_bert import TreeBertModel
-from library_check import problems
 from tests.index.conftest import PARTS
+from tests.index.library_check import problems
 from tests.tree_bert import save_tree_bert
 
 

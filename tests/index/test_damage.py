@@ -8,7 +8,7 @@ from lance import LanceDataset
 
 from foveate import Document, Index
 from foveate.index import LibraryError
-from library_check import problems
+from tests.index.library_check import problems
 
 NAMES = ("cod", "eel", "ray", "crab", "whale", "herring", "gull")
 

@@ -12,7 +12,7 @@ import pytest
 from foveate import Document, Index
 from foveate.index import LockedError
 from foveate.index.writer import writing
-from library_check import problems
+from tests.index.library_check import problems
 
 pytest.importorskip("moto.server", reason="moto is not installed")
 

@@ -14,7 +14,7 @@ from foveate.index import build, sources, units
 from foveate.index.lance import Store
 from foveate.index.sources import FileRecord
 from foveate.index.units import NewFile
-from library_check import problems
+from tests.index.library_check import problems
 
 pytest.importorskip("ray", reason="Ray is not installed")
 

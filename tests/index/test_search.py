@@ -20,7 +20,7 @@ from foveate import Document, Encoder, Index, read_documents, search, summarize
 from foveate.index import search as library_search
 from foveate.index.lance import LanceEngine
 from foveate.tasks.surroundings import surroundings
-from library_check import problems
+from tests.index.library_check import problems
 
 WORDS = ("cod", "eel", "whale", "foo_bar", "salt", "swims", "sleeps", "the", "under", "v1.2.3")
 ROUNDING = 2**-11  # of a cosine with a vector in float16

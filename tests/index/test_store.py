@@ -22,17 +22,17 @@ from foveate.index.lance import LanceEngine, Store
 from foveate.index.schema import TERMS
 from foveate.index.statistics import Totals, WordCounts, count
 from foveate.index.writer import write, writing
-from library_check import problems
+from tests.index.library_check import problems
 from tests.profiles import NIGHTLY
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_library_survives_being_killed(tmp_path):
-    script = ROOT / "benchmarks" / "library_kills.py"
     kills = "20" if NIGHTLY else "1"  # by this seed, another update finishes
-    command = [sys.executable, script, "--kills", kills, "--seed", "2", "--folder", tmp_path]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tests.index.library_kills", "--kills", kills, "--seed", "2"]
+    command += ["--folder", tmp_path]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import conversion
+from benchmarks.report import write_tables
 from conversion import ALONE, ARMS, DENSE, Arm, Asked, cut, sentence_vectors, table
 from foveate.models.vcc import VccBertConfig, VccBertModel
-from report import write_tables
 
 SENTENCES = [[10 + i] * (3 + i % 4) for i in range(40)]
 ASKED = [

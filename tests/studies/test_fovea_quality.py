@@ -11,12 +11,12 @@ import torch
 
 import fovea_quality
 import fovea_studies
+from benchmarks.report import write_tables
 from fovea_arms import ARMS, NEIGHBOURS, keys_and_radius, window_keys
 from fovea_quality import SMOKE, Learner, gather, run_folder
 from fovea_scores import difference, tables
 from fovea_studies import IGNORED, STUDIES, hidden_facts, word_groups
 from fovea_texts import Texts, mask_words, word_starts
-from report import write_tables
 from rounds import Plan
 
 STRINGS = [

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import needle
+from benchmarks.report import write_tables
 from needle import (
     PAGE,
     SETTING,
@@ -25,7 +26,6 @@ from needle import (
 )
 from needle_data import Batch, Needles
 from needle_models import ARMS, SWEEPS, Arm, Reader, anchored, compressed_length
-from report import write_tables
 from rounds import Plan
 from tests.numerics import relative_error
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.numerics import TOLERANCE, relative_error
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from foveate.ops.feed_forward import reference, relu_feed_forward
+from tests.numerics import TOLERANCE, relative_error
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hat import HATConfig, HATModel
+from benchmarks.hat import HATConfig, HATModel
 from tests.numerics import relative_error
 
 

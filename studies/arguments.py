@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import report
+from benchmarks import report
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "data": {"type": Path, "default": report.DATA, "help": "folder of texts, see README.md"},

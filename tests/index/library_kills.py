@@ -1,6 +1,6 @@
 """Kill the building of a library at random points, and check each time that it is whole.
 
-    python benchmarks/library_kills.py --kills 50
+    python -m tests.index.library_kills --kills 50
 
 Files are changed, added and removed; a process that brings the library up to date is ended with
 SIGKILL before or after a random one of its writes, or at a random time. Then another process
@@ -34,7 +34,7 @@ from foveate.index import build, units, writer
 from foveate.index.lance import Store
 from foveate.index.writer import Writer
 from foveate.inference import Encoder, as_encoder
-from library_check import problems
+from tests.index.library_check import problems
 
 WORDS = ("cod", "eels", "whales", "herring", "nets", "salt", "swim", "sleep", "eat", "follow")
 QUERY = "Where do cod sleep?"

@@ -27,7 +27,7 @@ from random import Random
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fuzz_seeds import (
+from tests.documents.fuzz_seeds import (
     PLAIN,
     SEEDS,
     pack_tar,

@@ -3,10 +3,10 @@ import time
 
 import pytest
 
-import fuzz_readers
 from foveate.documents import DocumentError
-from fuzz_cases import cases
-from fuzz_readers import Outcome, outcomes
+from tests.documents import fuzz_readers
+from tests.documents.fuzz_cases import cases
+from tests.documents.fuzz_readers import Outcome, outcomes
 
 
 def kinds(files):

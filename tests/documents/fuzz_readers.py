@@ -1,6 +1,6 @@
 """Damaged and hostile files are read, or rejected with a sentence that says why.
 
-    python benchmarks/fuzz_readers.py --cases 10000
+    python -m tests.documents.fuzz_readers --cases 10000
 
 reads the files that fuzz_cases.py makes of every format, or of those named by `--formats`. Every
 second one is read without saying its format. A file passes if it
@@ -13,6 +13,7 @@ Files are read by forked processes, so that neither a crash nor an endless loop 
 Failing files go to `--keep`. Exits with 1 if there are any.
 """
 
+import argparse
 import json
 import os
 import resource
@@ -29,9 +30,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-import arguments
-import report
-from fuzz_cases import HOSTILE, cases
+from benchmarks import report
+from tests.documents.fuzz_cases import HOSTILE, cases
 
 SECONDS = 60
 MEMORY = 2**30  # bytes beyond what the process holds when it starts
@@ -51,10 +51,11 @@ class Outcome:
 def main() -> None:
     from foveate.documents import FORMATS
 
-    parser = arguments.parser(__doc__, output=report.RESULTS / "fuzz_readers.json")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=int, default=10_000, help="files of each format")
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=list(FORMATS))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, default=report.RESULTS / "fuzz_readers.json")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
     options = parser.parse_args()
     results = []

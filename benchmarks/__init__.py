@@ -1,0 +1,1 @@
+"""Measurements of speed and of the product's quality; see README.md."""
