@@ -327,7 +327,8 @@ def in_search(
 ) -> Iterator[list[Found]]:
     """Find passages as `foveate.search` does."""
     for query in queries:
-        yield located(search(query, documents, top_k=TOP_K, model=encoder), documents)
+        found = search(query, documents, top_k=TOP_K, model=encoder, thorough=True)
+        yield located(found, documents)
 
 
 def by_vectors(

@@ -39,7 +39,7 @@ HELP = {
     "encoders": "prefixes of names, by default of all",
     "forms_": "forms to measure, see forms.py",
     "lengths": "tokens",
-    "limit": "documents of each set, by default all",
+    "limit": "documents or questions of each set, by default all",
     "minilm": "folder of all-MiniLM-L6-v2, by default the package's",
     "minutes": "begin nothing after these",
     "model": "name or path of an encoder, by default the default model",

@@ -16,11 +16,11 @@ from foveate.tasks.relevance import DocumentWords, match, score_sentences, words
 from foveate.tasks.scorer import EncodedQuery, Scorer
 from foveate.tasks.weights import Level, rarity, with_names
 
-WHOLE = 72_000
-"""Characters, some 18,000 tokens: documents that are not longer together are read whole."""
+WHOLE = 120_000
+"""Characters, some 30,000 tokens: documents that are not longer together are read whole."""
 
-PARTS = 40
-"""How many parts are read at first."""
+PARTS = 80
+"""How many parts are read at first: of 973 parts of 49 papers, they have 96 % of the answers."""
 
 _PART_CHARACTERS = 1_400
 """Length of a part: some 350 tokens."""
@@ -115,7 +115,7 @@ def _score_parts(
 
     scorer = Scorer(query, rarities)
     mean_length = max(all_lengths.mean(), 1.0)
-    scores = scorer.match_words(all_counts, all_lengths, mean_length, "section")
+    scores = scorer.match_words(all_counts, all_lengths, mean_length, "document")
     names = [
         np.maximum.reduceat(scorer.match_names(one.sentences), its_starts)
         for one, its_starts in zip(words, starts, strict=True)

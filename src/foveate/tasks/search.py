@@ -61,7 +61,7 @@ def search(
 ) -> list[Hit]:
     """Find what matches a query best, by its meaning and by its words.
 
-    Of documents longer than 18,000 tokens together, only those parts are encoded that the words of
+    Of documents longer than 30,000 tokens together, only those parts are encoded that the words of
     the query point at, and the encoder keeps what it has read for the next query.
 
     Args:
