@@ -83,7 +83,7 @@ class AskCommand(QuerySourceOptions, WritingOptions, FoundParameters, AskParamet
 
             how["thorough"] = self.thorough
             answer = ask(self.query, documents, choices=self.choice or (), model=loaded, **how)
-            if isinstance(loaded, Encoder):
+            if isinstance(loaded, Encoder) and not self.thorough:
                 say_share_read(documents, loaded)
             num_documents = len(documents)
         if self.json:

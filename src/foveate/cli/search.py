@@ -47,7 +47,8 @@ class SearchCommand(QuerySourceOptions, FoundParameters, SearchParameters):
             from foveate.tasks.search import search
 
             hits = search(self.query, documents, model=encoder, thorough=self.thorough, **how)
-            say_share_read(documents, encoder)
+            if not self.thorough:
+                say_share_read(documents, encoder)
             num_documents = len(documents)
         if self.json:
             common.print_json(common.hits_as_json(hits))

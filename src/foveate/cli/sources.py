@@ -113,7 +113,8 @@ class SourceOptions(ReadingOptions, LoadingOptions, ConditionParameters, _Librar
         prompt = context(
             query, documents, tokens=tokens, tokenizer=tokenizer, model=encoder, thorough=thorough
         )
-        say_share_read(documents, encoder)
+        if not thorough:
+            say_share_read(documents, encoder)
         return prompt, encoder
 
 

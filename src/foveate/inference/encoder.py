@@ -303,22 +303,21 @@ class Encoder:
             known: For each, what is known of it, see `known`.
         """
         warn_of_languages(documents, self.languages)
-        outlines = [self._outline(document) for document in documents]
         vectors = [
-            nothing_read(anchors, self.dimension) if one is None else one
-            for one, anchors in zip(known, outlines, strict=True)
+            nothing_read(document, self.dimension) if one is None else one
+            for document, one in zip(documents, known, strict=True)
         ]
+        outlines = {
+            i: self._outline(documents[i]) for i, its_parts in enumerate(parts) if its_parts
+        }
         texts = [
-            text
-            for anchors, its_parts in zip(outlines, parts, strict=True)
-            for text in outlines_of_parts(anchors, its_parts)
+            text for i, anchors in outlines.items() for text in outlines_of_parts(anchors, parts[i])
         ]
         encoded = iter(self.runner.encode_outlines(texts))
-        for i, its_parts in enumerate(parts):
-            if its_parts:
-                its_vectors = [next(encoded) for _ in its_parts]
-                vectors[i] = with_parts(outlines[i], vectors[i], its_parts, its_vectors)
-                self._keep(documents[i], "parts", outlines[i], vectors[i])
+        for i, anchors in outlines.items():
+            its_vectors = [next(encoded) for _ in parts[i]]
+            vectors[i] = with_parts(anchors, vectors[i], parts[i], its_vectors)
+            self._keep(documents[i], "parts", anchors, vectors[i])
         return vectors
 
     def _outline(self, document: Document) -> list[Anchor]:

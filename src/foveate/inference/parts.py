@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from foveate.documents import Document
 from foveate.inference.runner import DocumentVectors
 from foveate.preprocessing.tree import Anchor
 
@@ -28,10 +29,10 @@ def outlines_of_parts(anchors: list[Anchor], parts: Sequence[range]) -> list[lis
     return outlines
 
 
-def nothing_read(anchors: list[Anchor], dimension: int) -> DocumentVectors:
+def nothing_read(document: Document, dimension: int) -> DocumentVectors:
     """Return the vectors of a document of which no sentence is read."""
-    number = sum(anchor.sentence_idx is not None for anchor in anchors)
-    num_sections = sum(anchor.kind == "section" for anchor in anchors)
+    number = sum(section.num_sentences for section in document.sections)
+    num_sections = sum(1 for _ in document.walk())
     return DocumentVectors(
         torch.zeros(dimension),
         torch.zeros(1, dimension).expand(num_sections, -1),  # which takes no room

@@ -27,7 +27,7 @@ _PART_CHARACTERS = 1_400
 
 
 def encode_closely(
-    query: EncodedQuery, documents: Sequence[Document], encoder: Encoder, top_k: int
+    query: EncodedQuery, documents: Sequence[Document], encoder: Encoder, num_sentences: int
 ) -> list[DocumentVectors]:
     """Encode the parts of documents that a query points at.
 
@@ -38,7 +38,7 @@ def encode_closely(
         query: The query.
         documents: The documents.
         encoder: What encodes them.
-        top_k: How many of the best sentences have to be read.
+        num_sentences: How many of the best sentences have to be read.
     """
     known = encoder.known(documents)
     unread = (
@@ -62,7 +62,7 @@ def encode_closely(
             return vectors
         known = [*vectors]
         sentence_scores = score_sentences(query, match(query, documents, vectors))
-        best = _chosen(np.concatenate(sentence_scores), top_k, [*map(len, sentence_scores)])
+        best = _chosen(np.concatenate(sentence_scores), num_sentences, [*map(len, sentence_scores)])
         chosen = [
             np.unique(np.searchsorted([part.stop for part in its_parts], indices, "right"))
             for its_parts, indices in zip(parts, best, strict=True)
