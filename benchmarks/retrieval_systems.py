@@ -134,7 +134,9 @@ class Systems:
     ) -> None:
         encoder = Encoder.from_pretrained(minilm, context="sentence", device=device, dtype=dtype)
         self.minilm = SentenceEncoder(encoder)
-        self.stock = StockBert(minilm, encoder.model.device, resolve_dtype(dtype or "float32"))
+        self.stock = StockBert(
+            minilm, encoder.model.device, resolve_dtype(dtype or "float32", encoder.model.device)
+        )
         self.model: Encoder | None = None
         if model is not None:
             self.model = Encoder.from_pretrained(model, device=device, dtype=dtype)
