@@ -5,6 +5,7 @@ import { lastAtMost } from "./reading.js";
 const OVERSCAN = 1; // screens that are built above and below the visible one
 const MAX_PASSES = 6;
 const MARGIN = 24; // pixels left of what is out of sight at a side
+const GLIDE = 1000; // milliseconds for which a browser may go on to scroll after a key
 
 /**
  * Items of unequal heights, which are estimated until they are built and measured. When a height
@@ -26,6 +27,7 @@ export class VirtualList {
     this.nodes = new Map();
     this.target = null;
     this.isHeldAtEnd = false;
+    this.keyTime = -GLIDE; // of the last key
     this.frame = 0;
     this.top = scroller.scrollTop; // where the last layout left it
     this.width = scroller.clientWidth;
@@ -77,13 +79,16 @@ export class VirtualList {
   }
 
   #scrolled() {
-    // The browser itself may scroll, for example to words that it has found.
-    if (Math.abs(this.scroller.scrollTop - this.top) >= 1) this.#release();
+    // The browser itself may scroll, for example to words that it has found; but what is left of
+    // scrolling by a key must not lead away from what is shown since.
+    const isGliding = performance.now() - this.keyTime < GLIDE;
+    if (!isGliding && Math.abs(this.scroller.scrollTop - this.top) >= 1) this.#release();
     this.schedule();
   }
 
   #keyDown(event) {
     this.#release();
+    this.keyTime = performance.now();
     if (event.key !== "End" || event.shiftKey) return;
     // The browser would scroll to where the end is by the estimates.
     event.preventDefault();
