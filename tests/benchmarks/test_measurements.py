@@ -9,7 +9,7 @@ import shlex
 import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 import pytest
@@ -214,11 +214,17 @@ def small(tmp_path, monkeypatch):
                 monkeypatch.setattr(imported, name, value, raising=False)
 
 
-def import_or_skip(name):
+@contextmanager
+def skipping_without_packages():
     try:
-        import_module(f"benchmarks.{name.partition('-')[0]}")
+        yield
     except ModuleNotFoundError as error:
         pytest.skip(f"{error.name} is not installed")
+
+
+def import_or_skip(name):
+    with skipping_without_packages():
+        import_module(f"benchmarks.{name.partition('-')[0]}")
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -231,7 +237,8 @@ def test_measurements_measure(name, data, bert, small_model, small, tmp_path):
         del given["model"]  # what is random tells nothing apart
     known = [option for option in given if f"--{option} " in parser.format_help()]
     arguments = [text for option in known for text in (f"--{option}", str(given[option]))]
-    registry.run(name, [*arguments, *OPTIONS[name].split()])
+    with skipping_without_packages():
+        registry.run(name, [*arguments, *OPTIONS[name].split()])
     if registry.MEASUREMENTS[name].results:
         assert report.load(tmp_path / "out.json")
 
